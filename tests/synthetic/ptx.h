@@ -1,0 +1,101 @@
+/*
+ * ptx.h - the PTX interpreter of the synthetic GPU.
+ *
+ * Decodes PTX text once (an opcode it does not know fails here, by name) and runs grids of thread blocks.
+ * It knows nothing of streams, contexts or allocation: the driver (cuda_*.c) gives it addresses and a way to
+ * reach the memory behind them.
+ *
+ * Threads: a module may be run by several threads at once once its globals have addresses; parsing and
+ * ptx_module_set_global_address are the caller's to serialise.
+ * Errors: 0 or -errno. Addresses are device virtual addresses, sizes are bytes.
+ */
+#ifndef SYNTHETIC_PTX_H
+#define SYNTHETIC_PTX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ptx_module;
+
+struct ptx_param {
+    uint32_t offset, size, align;
+};
+
+/* A kernel of a module; owned by the module. */
+struct ptx_kernel {
+    const char *name;
+    const struct ptx_module *module;
+    uint32_t param_count, param_bytes;
+    const struct ptx_param *params;
+    uint32_t reqntid[3], maxntid[3]; /* 0 where the PTX does not say */
+    uint32_t shared_bytes;           /* static .shared */
+    uint32_t local_bytes;            /* .local per thread */
+    uint32_t registers;              /* of all types, as declared */
+    bool has_atomics;                /* its blocks must run on one thread, in order, to be reproducible */
+};
+
+/* A module-scope .global or .const variable. */
+struct ptx_global {
+    const char *name;
+    uint64_t size, align;
+    const void *init; /* size bytes, or NULL: zero. References to other globals are patched on address setting */
+    bool constant;
+};
+
+/*
+ * Memory as a kernel sees it. A device address inside [window_base, window_base + window_size) is reached by the CPU
+ * at address + window_delta; what is not mapped there faults and the launch ends with -EFAULT. Any other address
+ * (pinned host memory) goes through translate, which returns NULL where the device has no such access.
+ */
+struct ptx_memory {
+    uint64_t window_base, window_size;
+    int64_t window_delta;
+    void *(*translate)(void *ctx, uint64_t address, size_t size, bool write);
+    void *ctx;
+};
+
+struct ptx_launch {
+    const struct ptx_kernel *kernel;
+    uint32_t grid[3], block[3];
+    uint32_t dynamic_shared_bytes;
+    const void *params; /* kernel->param_bytes, laid out by params[].offset */
+    const struct ptx_memory *memory;
+};
+
+struct ptx_fault {
+    const char *kernel;
+    uint32_t line; /* of the PTX text, 1-based */
+    uint64_t address;
+    bool write;
+    char reason[96];
+};
+
+/*
+ * text need not end in NUL and need not stay. error gets one line ("line 12: unknown opcode `foo.b32'").
+ * -ENOSYS: an opcode or form that is not implemented. -EINVAL: not PTX.
+ */
+int ptx_module_parse(const char *text, size_t length, struct ptx_module **out, char *error, size_t error_size);
+void ptx_module_free(struct ptx_module *module);
+
+size_t ptx_module_kernels(const struct ptx_module *module, const struct ptx_kernel **out);
+const struct ptx_kernel *ptx_module_find_kernel(const struct ptx_module *module, const char *name);
+
+size_t ptx_module_globals(const struct ptx_module *module, const struct ptx_global **out);
+/* Every global must have an address before the first run. */
+void ptx_module_set_global_address(struct ptx_module *module, size_t index, uint64_t address);
+
+/*
+ * Runs thread blocks [first, end) of the grid (block index x fastest). -EFAULT fills *fault. *instructions, where not
+ * NULL, is increased by the lane-instructions run. Needs ptx_install_fault_handler to have been called.
+ */
+int ptx_run(const struct ptx_launch *launch, uint64_t first, uint64_t end, struct ptx_fault *fault,
+            uint64_t *instructions);
+
+/*
+ * Catches SIGSEGV and SIGBUS raised inside ptx_run by the window's unmapped pages; everything else goes to the
+ * handler that was there before. May be called more than once (it puts itself back in front).
+ */
+void ptx_install_fault_handler(void);
+
+#endif
