@@ -1,1 +1,3 @@
-# hooks
+# The wrappers of driver functions, one file per API family.
+libhbmspill_la_SOURCES += \
+	%D%/lifecycle.c

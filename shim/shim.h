@@ -1,7 +1,64 @@
 /*
  * shim.h - what the rest of hbmspill may know of the loader.
+ *
+ * A process goes through: loaded (nothing happens but that the constructor sets environment variables) ->
+ * active (cuInit has succeeded; hooks do their work) -> exit. A child forked from an active process is inert
+ * for good: CUDA cannot be used there. Where shim_active() is false a hook forwards its arguments and returns
+ * what the real function returned, no more.
  */
 #ifndef HBMSPILL_SHIM_SHIM_H
 #define HBMSPILL_SHIM_SHIM_H
+
+#include "shim/functions.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum shim_mode { SHIM_OFF, SHIM_OBSERVE, SHIM_ON };
+
+enum shim_state { SHIM_LOADED, SHIM_ACTIVE, SHIM_INERT };
+
+/* Read it through shim_active(). */
+extern atomic_int shim_state;
+
+/* HBMSPILL, constant. */
+enum shim_mode shim_mode(void);
+
+/* Whether hooks have work to do: any thread, one relaxed load. Never true with HBMSPILL=off. */
+static inline bool shim_active(void)
+{
+    return atomic_load_explicit(&shim_state, memory_order_relaxed) == SHIM_ACTIVE;
+}
+
+/* Whether driver functions are replaced by hooks in this process: not with HBMSPILL=off, not in a forked
+ * child. */
+bool shim_substitutes(void);
+
+/*
+ * Whether the job chose an XLA allocator that asks the driver for large regions and cuts them up itself
+ * (XLA_PYTHON_CLIENT_ALLOCATOR=default, bfc, platform), so that tensors cannot be told apart. As of cuInit.
+ */
+bool shim_allocator_hides_tensors(void);
+
+/*
+ * What hooks/ provides.
+ */
+
+/*
+ * cuInit has succeeded for the first time; shim_active() becomes true when this returns, and other threads'
+ * cuInit waits for it. No context need be current. May call the driver; must not call the dynamic linker (a
+ * thread that holds its lock may be waiting in cuInit).
+ */
+void hooks_driver_ready(void);
+
+/* A pointer to hook_<name> was handed out. Any thread, possibly before cuInit; the name is a constant. */
+void hooks_intercepted(const char *name);
+
+/* The process, which was active, exits. No driver call: the driver may be gone (CUDA_ERROR_DEINITIALIZED). */
+void hooks_exit(void);
+
+/* In the child of a fork of an active process, before anything else runs there: async-signal-safe work only.
+ */
+void hooks_fork_child(void);
 
 #endif

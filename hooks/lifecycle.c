@@ -1,0 +1,27 @@
+/*
+ * lifecycle.c - what the hooks do when the process becomes active, forks and exits.
+ */
+#include "shim/log.h"
+#include "shim/shim.h"
+
+static atomic_uint handed_out;
+
+void hooks_driver_ready(void)
+{
+    log_debug("hooks", "the driver is ready; %u functions were handed out", atomic_load(&handed_out));
+}
+
+void hooks_intercepted(const char *name)
+{
+    log_trace("hooks", "%s handed out", name);
+    atomic_fetch_add_explicit(&handed_out, 1, memory_order_relaxed);
+}
+
+void hooks_exit(void)
+{
+    log_debug("hooks", "exit; %u functions were handed out", atomic_load(&handed_out));
+}
+
+void hooks_fork_child(void)
+{
+}

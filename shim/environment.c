@@ -1,0 +1,232 @@
+/*
+ * environment.c - setting and watching XLA's variables.
+ */
+#include "shim/environment.h"
+
+#include "shim/log.h"
+#include "shim/options.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ALLOCATOR "XLA_PYTHON_CLIENT_ALLOCATOR"
+#define FLAGS "XLA_FLAGS"
+#define INHERITED "HBMSPILL_INHERITED"
+#define HEAP_FLAG "--xla_multiheap_size_constraint_per_heap"
+#define GRAPH_FLAG "--xla_gpu_enable_command_buffer"
+#define ADDED_ALLOCATOR "cuda_async"
+
+enum { FLAGS_ADDED_MAX = 160 };
+
+static char added_flags[FLAGS_ADDED_MAX]; /* "" where none were added */
+static bool added_allocator;
+static bool flags_in_file;
+static atomic_bool overwritten_said;
+static bool hides, hides_chosen; /* as of cuInit */
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static const char *environment_get(const char *name)
+{
+    const size_t length = strlen(name);
+    for (char **variable = environ; variable && *variable; variable++)
+        if (!strncmp(*variable, name, length) && (*variable)[length] == '=')
+            return *variable + length + 1;
+    return NULL;
+}
+
+/* Where `word` stands in `text` between white space, followed by white space, the end or `also`; or NULL. */
+static const char *find_word(const char *text, const char *word, char also)
+{
+    const size_t length = strlen(word);
+    for (const char *c = text; (c = strstr(c, word)); c++)
+        if ((c == text || is_space(c[-1])) && (!c[length] || is_space(c[length]) || c[length] == also))
+            return c;
+    return NULL;
+}
+
+static bool has_flag(const char *flags, const char *name)
+{
+    return flags && find_word(flags, name, '=');
+}
+
+/* XLA takes a value that does not start with a flag for the name of a file of flags. */
+static bool names_file(const char *flags)
+{
+    while (is_space(*flags))
+        flags++;
+    return *flags && *flags != '-';
+}
+
+/*
+ * A new environ of its own pages: `names` (count of them) are left out and `values` put in, NULL for none.
+ * The pages are never given back, since anybody may keep pointers to the strings.
+ */
+static void environment_replace(const char *const *names, const char *const *values, size_t count)
+{
+    size_t variables = 0, bytes = 0;
+    for (char **variable = environ; variable && *variable; variable++)
+        variables++;
+    for (size_t i = 0; i < count; i++)
+        if (values[i])
+            bytes += strlen(names[i]) + strlen(values[i]) + 2;
+    bytes += (variables + count + 1) * sizeof(char *);
+    char **list = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (list == MAP_FAILED)
+        return;
+
+    char *text = (char *)(list + variables + count + 1);
+    size_t used = 0;
+    for (char **variable = environ; variable && *variable; variable++) {
+        bool dropped = false;
+        for (size_t i = 0; i < count; i++) {
+            const size_t length = strlen(names[i]);
+            dropped |= !strncmp(*variable, names[i], length) && (*variable)[length] == '=';
+        }
+        if (!dropped)
+            list[used++] = *variable;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (values[i]) {
+            list[used++] = text;
+            text += sprintf(text, "%s=%s", names[i], values[i]) + 1;
+        }
+    list[used] = NULL;
+    environ = list;
+}
+
+/* The flags to add to the user's. */
+static void choose_flags(const char *users)
+{
+    char *end = added_flags;
+    const unsigned int slice = options_get()->slice;
+    if (slice && !has_flag(users, HEAP_FLAG))
+        end += sprintf(end, "%s=%u", HEAP_FLAG, slice);
+    if (!has_flag(users, GRAPH_FLAG))
+        sprintf(end, "%s%s=", end == added_flags ? "" : " ", GRAPH_FLAG);
+}
+
+void environment_prepare(bool add)
+{
+    const char *flags = environment_get(FLAGS), *allocator = environment_get(ALLOCATOR);
+    const char *inherited = environment_get(INHERITED);
+    if (!add && !inherited)
+        return;
+
+    /* Without what a parent added: a copy of XLA_FLAGS with the words cut out. */
+    const size_t room = (flags ? strlen(flags) : 0) + FLAGS_ADDED_MAX + sizeof(struct option_text);
+    char *text = mmap(NULL, 2 * room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (text == MAP_FAILED)
+        return;
+    char *own = text, *marker = text + room;
+    strcpy(own, flags ? flags : "");
+    if (inherited) {
+        const char *words = strchr(inherited, ';');
+        if (words && words[1]) {
+            char *cut = (char *)find_word(own, words + 1, '\0');
+            if (cut) {
+                size_t length = strlen(words + 1);
+                if (cut > own) { /* with the space that was put before it */
+                    cut--;
+                    length++;
+                }
+                memmove(cut, cut + length, strlen(cut + length) + 1);
+                if (!own[0])
+                    flags = NULL;
+            }
+        }
+        if (words > inherited && allocator && !strcmp(allocator, ADDED_ALLOCATOR))
+            allocator = NULL;
+    }
+
+    if (add && !allocator) {
+        allocator = ADDED_ALLOCATOR;
+        added_allocator = true;
+    }
+    flags_in_file = names_file(own);
+    if (add && !flags_in_file) {
+        choose_flags(own);
+        if (added_flags[0]) {
+            sprintf(own + strlen(own), "%s%s", own[0] ? " " : "", added_flags);
+            flags = own;
+        }
+    }
+    if (flags)
+        flags = own;
+    snprintf(marker, room, "%s;%s", added_allocator ? ALLOCATOR : "", added_flags);
+
+    const char *const names[] = {FLAGS, ALLOCATOR, INHERITED};
+    const char *const values[] = {flags, allocator, added_allocator || added_flags[0] ? marker : NULL};
+    environment_replace(names, values, 3);
+    munmap(text, 2 * room);
+}
+
+/* What of ours the environment lacks now, as words in `missing`. */
+static bool find_overwritten(char *missing, size_t size)
+{
+    const char *flags = environment_get(FLAGS), *allocator = environment_get(ALLOCATOR);
+    int used = 0;
+    missing[0] = '\0';
+    if (added_allocator && !allocator)
+        used = snprintf(missing, size, "%s=%s", ALLOCATOR, ADDED_ALLOCATOR);
+    const char *const names[] = {HEAP_FLAG, GRAPH_FLAG};
+    for (size_t i = 0; i < 2; i++)
+        if (has_flag(added_flags, names[i]) && !has_flag(flags, names[i])) {
+            const char *word = strstr(added_flags, names[i]);
+            used += snprintf(missing + used, size - (size_t)used, "%s%.*s", used ? " " : "",
+                             (int)strcspn(word, " "), word);
+        }
+    return used > 0;
+}
+
+static void warn_overwritten(void)
+{
+    char missing[256];
+    if (find_overwritten(missing, sizeof missing) && !atomic_exchange(&overwritten_said, true))
+        log_warn("environment",
+                 "the job overwrote what hbmspill had set: missing %s; append to XLA_FLAGS instead of "
+                 "assigning it",
+                 missing);
+}
+
+void environment_report(void)
+{
+    const char *allocator = environment_get(ALLOCATOR);
+    hides_chosen = allocator && allocator[0];
+    hides = !hides_chosen || (strcmp(allocator, ADDED_ALLOCATOR) != 0 && strcmp(allocator, "vmm") != 0);
+    if (added_allocator)
+        log_info("environment", "set %s=%s", ALLOCATOR, ADDED_ALLOCATOR);
+    if (added_flags[0])
+        log_info("environment", "added to %s: %s", FLAGS, added_flags);
+    if (flags_in_file)
+        log_warn("environment", "%s names a file, nothing was added; put there: %s=1 %s=", FLAGS, HEAP_FLAG,
+                 GRAPH_FLAG);
+    warn_overwritten();
+}
+
+void environment_recheck(void)
+{
+    warn_overwritten();
+}
+
+bool environment_hides_tensors(void)
+{
+    return hides;
+}
+
+void environment_warn_hidden(void)
+{
+    /* In observe mode nothing is set for the job, so an unset variable is no choice of its user. */
+    const enum log_level level = hides_chosen || options_get()->mode == OPTION_MODE_ON ? LOG_WARN : LOG_INFO;
+    if (hides)
+        log_at(level, "environment",
+               "the job's allocator asks for memory in large regions, tensors cannot be spilled one by one; "
+               "set %s=%s (or leave it unset)",
+               ALLOCATOR, ADDED_ALLOCATOR);
+}

@@ -1,0 +1,121 @@
+/*
+ * options.h - the HBMSPILL_ environment variables.
+ *
+ * One table, HBMSPILL_OPTIONS, gives the struct, the parser, the warnings and what options_describe lists.
+ * A variable that is unset or empty has its default; so has one that is malformed, with a warning. An unknown
+ * variable whose name starts with HBMSPILL is a warning too, with the nearest name. Warnings are kept until
+ * the process has initialised CUDA: the preload is inherited by shells and compilers, which must stay silent.
+ *
+ * Sizes are bytes. K, M, G, T and KiB, MiB, GiB, TiB are powers of 1024; KB, MB, GB, TB are powers of 1000;
+ * letters may be lower case, decimals are allowed ("1.5G"). A percentage stays one until somebody knows
+ * what it is of.
+ *
+ * Threads: options_get may be called by any thread; its result is constant.
+ */
+#ifndef HBMSPILL_SHIM_OPTIONS_H
+#define HBMSPILL_SHIM_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum option_mode { OPTION_MODE_OFF, OPTION_MODE_OBSERVE, OPTION_MODE_ON };
+enum option_policy { OPTION_POLICY_LRU };
+enum option_closed { OPTION_CLOSED_AUTO, OPTION_CLOSED_ALL, OPTION_CLOSED_NONE };
+
+/* A size, or a share of what is physically there. */
+struct option_amount {
+    enum { AMOUNT_UNSET, AMOUNT_BYTES, AMOUNT_PERCENT } kind;
+    uint64_t bytes;
+    double percent;
+};
+
+/* What the job is told the memory is. */
+struct option_report {
+    enum { REPORT_VIRTUAL, REPORT_PHYSICAL, REPORT_BYTES } kind;
+    uint64_t bytes;
+};
+
+struct option_text {
+    char text[1024];
+};
+
+#define OPTION_TYPE_choice int
+#define OPTION_TYPE_amount struct option_amount
+#define OPTION_TYPE_size uint64_t
+#define OPTION_TYPE_count unsigned int
+#define OPTION_TYPE_report struct option_report
+#define OPTION_TYPE_text struct option_text
+
+/*
+ * X(field, kind, name, default, accepted form, hidden, text)
+ * The accepted form of a choice is its values, separated by |, in the order of the enum it is stored as.
+ */
+#define HBMSPILL_OPTIONS(X)                                                                                  \
+    X(mode, choice, "HBMSPILL", "on", "off|observe|on", false,                                               \
+      "on: spill; observe: count, change nothing; off: do nothing at all")                                   \
+    X(hbm_limit, amount, "HBMSPILL_HBM_LIMIT", "", "a size above 0 (8G, 512MiB) or up to 100%", false,       \
+      "device memory to use; default: what is free at the first context less the reserve")                   \
+    X(host_limit, amount, "HBMSPILL_HOST_LIMIT", "", "a size (32G, 512MiB) or up to 100%", false,            \
+      "pinned host memory to use; default: what the machine can spare")                                      \
+    X(reserve, amount, "HBMSPILL_RESERVE", "", "a size (512M) or up to 100%", false,                         \
+      "device memory left to modules, libraries and the driver")                                             \
+    X(min_size, size, "HBMSPILL_MIN_SIZE", "1M", "a size (1M, 64KiB, 0)", false,                             \
+      "allocations smaller than this are never spilled")                                                     \
+    X(report, report, "HBMSPILL_REPORT", "virtual", "virtual|physical|a size (32G)", false,                  \
+      "the device memory the job is told it has: device and host together, the device's own, or this much")  \
+    X(slice, count, "HBMSPILL_SLICE", "1", "a number of bytes up to 2147483647; 0 leaves XLA alone", false,  \
+      "value for --xla_multiheap_size_constraint_per_heap, which makes temporaries separate allocations")    \
+    X(strict, choice, "HBMSPILL_STRICT", "0", "0|1", false,                                                  \
+      "1: a spilled address is unmapped at once, so that a missed access faults")                            \
+    X(policy, choice, "HBMSPILL_POLICY", "lru", "lru", false, "which allocation is spilled first")           \
+    X(closed, choice, "HBMSPILL_CLOSED", "auto", "auto|all|none", false,                                     \
+      "kernels taken to touch only what their parameters point into; auto: those that XLA loads itself")     \
+    X(log, choice, "HBMSPILL_LOG", "warn", "error|warn|info|debug|trace", false, "what is said")             \
+    X(log_file, text, "HBMSPILL_LOG_FILE", "", "a path; %p is the process id", false,                        \
+      "where it is said; default: standard error")                                                           \
+    X(stats, text, "HBMSPILL_STATS", "", "a path; %p is the process id", false,                              \
+      "file for the statistics, written at exit")                                                            \
+    X(test_mutation, text, "HBMSPILL_TEST_MUTATION", "", "a name", true, "a fault to make, for tests")       \
+    X(inherited, text, "HBMSPILL_INHERITED", "", "(set by hbmspill itself)", true,                           \
+      "what the parent process added to the environment")
+
+struct options {
+#define OPTION_FIELD(field, kind, name, fallback, form, hidden, text) OPTION_TYPE_##kind field;
+    HBMSPILL_OPTIONS(OPTION_FIELD)
+#undef OPTION_FIELD
+};
+
+enum { OPTION_WARNINGS_MAX = 16 };
+
+/* Complaints of one parse, as lines without a newline. */
+struct option_warnings {
+    unsigned int count, dropped;
+    char text[OPTION_WARNINGS_MAX][256];
+};
+
+/* The options of this process: parsed from the environment the first time, constant after. */
+const struct options *options_get(void);
+
+/* The complaints of that parse. */
+const struct option_warnings *options_warnings(void);
+
+/* Parses the variables of `environment` (as environ(7), NULL means empty). Both outputs are written in full.
+ */
+void options_parse(char *const *environment, struct options *options, struct option_warnings *warnings);
+
+/* A size as described above: 0, or -EINVAL, or -ERANGE where it does not fit 64 bits. */
+int options_parse_size(const char *text, uint64_t *bytes);
+
+/* What `amount` is where `whole` is there; `fallback` where it is unset. All in bytes. */
+uint64_t options_amount(const struct option_amount *amount, uint64_t whole, uint64_t fallback);
+
+/* Copies a path, %p replaced by the process id and %% by %. 0, or -ENAMETOOLONG. */
+int options_expand_path(const char *path, char *buffer, size_t size);
+
+/* Calls `visit` for every option that is not hidden, in the order of the table. */
+void options_describe(void (*visit)(void *context, const char *name, const char *fallback, const char *form,
+                                    const char *text),
+                      void *context);
+
+#endif
