@@ -1,0 +1,275 @@
+#include "cache/cache.h"
+#include "cache/internal.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+int cache_create(const struct device_ops *ops, const struct cache_config *config, struct cache **out)
+{
+    struct cache *cache = calloc(1, sizeof *cache);
+    uint64_t window = config->window_size;
+    int error;
+
+    if (!cache)
+        return -ENOMEM;
+    cache->ops = ops;
+    cache->config = *config;
+    pthread_mutex_init(&cache->lock, NULL);
+    pthread_cond_init(&cache->changed, NULL);
+    error = streams_init(&cache->streams, ops, &cache->statistics);
+    if (error) {
+        free(cache);
+        return error;
+    }
+    if (!window)
+        window = 16 * (config->hbm_limit + config->host_limit);
+    frames_init(&cache->frames, ops, &cache->streams, &cache->statistics, config->granularity,
+                config->hbm_limit);
+    slots_init(&cache->slots, ops, &cache->statistics, config->host_limit);
+    segments_init(&cache->segments, ops, &cache->frames, config->granularity, window);
+    cache->policy.type = &policy_lru;
+    *out = cache;
+    return 0;
+}
+
+void cache_destroy(struct cache *cache)
+{
+    struct segment *segment;
+
+    DL_FOREACH2(cache->segments.all, segment, all_next)
+    {
+        residency_forget(cache, segment);
+        segment_unmap(&cache->segments, segment);
+        for (unsigned i = 0; i < segment->pieces; i++) {
+            if (segment->piece[i].frame)
+                frames_give(&cache->frames, segment->piece[i].frame);
+            segment->piece[i].frame = NULL;
+        }
+    }
+    frames_destroy_free(&cache->frames);
+    slots_destroy(&cache->slots);
+    segments_destroy(&cache->segments);
+    streams_destroy(&cache->streams);
+    pthread_cond_destroy(&cache->changed);
+    pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+int cache_satisfy(struct cache *cache, struct need *need)
+{
+    const struct device_ops *ops = cache->ops;
+    struct slot *slot;
+    int error;
+
+    switch (need->kind) {
+    case NEED_CHANGE:
+        pthread_cond_wait(&cache->changed, &cache->lock);
+        return 0;
+    case NEED_EVENT:
+        cache->statistics.host_waits++;
+        pthread_mutex_unlock(&cache->lock);
+        error = ops->event_synchronize(ops->ctx, need->event);
+        pthread_mutex_lock(&cache->lock);
+        return error;
+    case NEED_SLOT:
+        pthread_mutex_unlock(&cache->lock);
+        error = slots_make(&cache->slots, need->size, need->evicted, &slot);
+        pthread_mutex_lock(&cache->lock);
+        if (error) {
+            /* The system pins no more: what is pinned now is what there is. */
+            slots_unreserve(&cache->slots, need->size);
+            if (error != -ENOMEM)
+                return error;
+            cache->slots.limit = cache->slots.held;
+        } else {
+            slots_give(&cache->slots, slot);
+        }
+        pthread_cond_broadcast(&cache->changed);
+        return 0;
+    }
+    return -EINVAL;
+}
+
+static int stream_index(struct cache *cache, const struct stream_key *stream, unsigned *index)
+{
+    struct need need = {.kind = NEED_EVENT};
+    int error;
+
+    while ((error = streams_find(&cache->streams, *stream, index, &need.event)) == -EBUSY) {
+        error = cache_satisfy(cache, &need);
+        if (error)
+            return error;
+    }
+    return error;
+}
+
+int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct cache_failure *failure)
+{
+    struct segment *segment;
+    unsigned item;
+    int error;
+
+    pthread_mutex_lock(&cache->lock);
+    if (size > cache->frames.limit && size - cache->frames.limit > cache->slots.limit) {
+        cache_failure_fill(cache, failure, CACHE_TIER_HOST, size);
+        cache->statistics.refused++;
+        error = -ENOMEM;
+        goto unlock;
+    }
+    error = segments_take_item(&cache->segments, size, &segment, &item);
+    if (error) {
+        cache_failure_fill(cache, failure, CACHE_TIER_HOST, size);
+        goto unlock;
+    }
+    /* Whoever had the address before has finished with it before its new owner starts, whatever their
+     * streams. */
+    edges_merge(&segment->ready, &segment->last_use);
+    if (segment->live_items == 1) {
+        edges_clear(&segment->last_use);
+        segment->fixed = false;
+    }
+    cache->live_bytes += size;
+    statistics_peak(&cache->statistics.peak_live_bytes, cache->live_bytes);
+    *address = segment->address + item * segment->size_class->item_size;
+unlock:
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}
+
+int cache_free(struct cache *cache, uint64_t address, const struct stream_key *stream)
+{
+    struct segment *segment;
+    uint64_t base;
+    unsigned item, index;
+    int error = 0;
+
+    pthread_mutex_lock(&cache->lock);
+    if (!segments_item(&cache->segments, address, &segment, &base, &item)) {
+        error = segments_find(&cache->segments, address) ? -EINVAL : -ENOENT;
+        goto unlock;
+    }
+    if (base != address) {
+        error = -EINVAL;
+        goto unlock;
+    }
+    if (stream) {
+        error = stream_index(cache, stream, &index);
+        if (error)
+            goto unlock;
+        edges_add(&segment->ready, index, cache->streams.stream[index].seq);
+    }
+    cache->live_bytes -= segment->asked[item];
+    if (segments_give_item(segment, item))
+        residency_forget(cache, segment);
+unlock:
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}
+
+bool cache_maybe_ours(const struct cache *cache, uint64_t address)
+{
+    unsigned windows = __atomic_load_n(&cache->segments.windows, __ATOMIC_ACQUIRE);
+
+    for (unsigned i = 0; i < windows; i++)
+        if (address - cache->segments.window[i].address < cache->segments.window[i].size)
+            return true;
+    return false;
+}
+
+bool cache_find(struct cache *cache, uint64_t address, uint64_t *base, uint64_t *size)
+{
+    struct segment *segment;
+    unsigned item;
+    bool found;
+
+    pthread_mutex_lock(&cache->lock);
+    found = segments_item(&cache->segments, address, &segment, base, &item);
+    if (found)
+        *size = segment->asked[item];
+    pthread_mutex_unlock(&cache->lock);
+    return found;
+}
+
+int cache_stream_retire(struct cache *cache, struct stream_key stream)
+{
+    int error;
+
+    pthread_mutex_lock(&cache->lock);
+    error = streams_retire(&cache->streams, stream);
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}
+
+void cache_outside(struct cache *cache, int64_t bytes)
+{
+    pthread_mutex_lock(&cache->lock);
+    cache->frames.outside += (uint64_t)bytes;
+    statistics_peak(&cache->statistics.peak_hbm_bytes, cache->frames.held + cache->frames.outside);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/* One step towards giving `bytes' back: 0 to look again, -EAGAIN with a need, -ENOSPC when nothing is left to
+ * give. */
+static int release_step(struct cache *cache, uint64_t bytes, struct need *need)
+{
+    struct cache_failure failure;
+    struct segment *segment;
+    int error = frames_release(&cache->frames, bytes, FRAME_CLASSES, &need->event);
+
+    if (error == -EBUSY) {
+        need->kind = NEED_EVENT;
+        return -EAGAIN;
+    }
+    if (error != -ENOSPC)
+        return error;
+    DL_FOREACH(cache->idle, segment)
+    if (policy_movable(segment))
+        return residency_strip(cache, segment, need);
+    segment = cache->policy.type->victim(&cache->policy, FRAME_CLASSES, cache->tick);
+    if (!segment)
+        return -ENOSPC;
+    error = residency_evict(cache, segment, need, &failure);
+    return error == -ENOMEM ? -ENOSPC : error;
+}
+
+uint64_t cache_release(struct cache *cache, uint64_t bytes)
+{
+    uint64_t held, released = 0;
+    int error = 0;
+
+    pthread_mutex_lock(&cache->lock);
+    while (released < bytes && !error) {
+        struct need need;
+
+        if (cache->placing) {
+            pthread_cond_wait(&cache->changed, &cache->lock);
+            continue;
+        }
+        held = cache->frames.held;
+        error = release_step(cache, bytes - released, &need);
+        if (cache->frames.held < held)
+            released += held - cache->frames.held;
+        if (error == -EAGAIN)
+            error = cache_satisfy(cache, &need);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return released;
+}
+
+struct statistics *cache_statistics(struct cache *cache)
+{
+    return &cache->statistics;
+}
+
+void cache_usage(struct cache *cache, struct cache_usage *usage)
+{
+    pthread_mutex_lock(&cache->lock);
+    *usage = (struct cache_usage){.live = cache->live_bytes,
+                                  .frames = cache->frames.held,
+                                  .outside = cache->frames.outside,
+                                  .hbm_limit = cache->frames.limit,
+                                  .host = cache->slots.held,
+                                  .host_limit = cache->slots.limit,
+                                  .spilled = cache->spilled_bytes};
+    pthread_mutex_unlock(&cache->lock);
+}

@@ -1,0 +1,128 @@
+/*
+ * cache.h - the spill cache of one device: what the hooks call.
+ *
+ * The job's allocations keep their addresses for life; what is behind an address - HBM frames, or a slot in
+ * the pinned host tier - is the cache's business. An operation of the job goes
+ *
+ *     cache_op_begin    its allocations are pinned, brought into HBM, and its stream is made to wait for them
+ *     (the hook forwards it to the driver)
+ *     cache_op_end      it gets its number in the stream, last uses are noted, pins go
+ *
+ * Threads: any; one lock per cache, held for bookkeeping and for driver calls that do not wait, never while
+ * something waits for the GPU, for memory to be pinned, or between begin and end. Errors: 0 or -errno.
+ * -ENOMEM comes with a struct cache_failure that says why; -EIO is an error of the driver.
+ */
+#ifndef HBMSPILL_CACHE_CACHE_H
+#define HBMSPILL_CACHE_CACHE_H
+
+#include "cache/device_ops.h"
+#include "cache/statistics.h"
+#include "cache/stream.h"
+
+struct cache;
+struct segment;
+
+enum cache_mutation { /* deliberate faults that the tests must notice */
+                      CACHE_MUTATION_NONE,
+                      CACHE_MUTATION_FLIP_SLOT_BIT,
+                      CACHE_MUTATION_SKIP_COPY_IN,
+};
+
+struct cache_config {
+    uint64_t granularity; /* bytes; frames and segments are multiples of it */
+    uint64_t hbm_limit;   /* bytes of HBM for frames and for the job's unmovable memory */
+    uint64_t host_limit;  /* bytes of pinned host memory */
+    uint64_t window_size; /* bytes of address space to reserve first; 0: 16 times both tiers */
+    bool strict;          /* unbind what is evicted at once, so that a missed touch faults */
+    enum cache_mutation mutation;
+};
+
+enum cache_tier { CACHE_TIER_HBM, CACHE_TIER_HOST };
+
+struct cache_failure {
+    enum cache_tier tier;            /* the one that is full */
+    uint64_t asked;                  /* bytes the operation or allocation needs in HBM at once */
+    uint64_t hbm_limit, hbm_outside; /* bytes */
+    uint64_t host_limit, host_used;
+};
+
+enum { CACHE_READ = 1, CACHE_WRITE = 2 };
+
+struct cache_touch {
+    uint64_t address; /* anywhere in an allocation; foreign addresses are ignored */
+    unsigned access;  /* CACHE_READ | CACHE_WRITE */
+};
+
+enum { CACHE_OP_INLINE = 24 };
+
+/* One operation between begin and end; the caller's memory, contents private to the cache. */
+struct cache_op {
+    unsigned stream;
+    unsigned count, capacity;
+    struct cache_touch_segment {
+        struct segment *segment;
+        unsigned access;
+        bool in_slot;
+    } * touched, inline_touched[CACHE_OP_INLINE];
+    uint64_t id;
+    bool waited; /* the stream was made to wait for something */
+    struct cache_failure failure;
+};
+
+int cache_create(const struct device_ops *ops, const struct cache_config *config, struct cache **out);
+/* Everything queued must have completed. Returns everything to the device and the host. */
+void cache_destroy(struct cache *cache);
+
+/*
+ * Address space for size bytes; frames come with the first touch. The memory may be used on any stream at
+ * once: what the address was used for before is waited for by whoever touches it first.
+ */
+int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct cache_failure *failure);
+/*
+ * Stream NULL: a free without a stream (cuMemFree). The contents are dead at once; reuse comes after all that
+ * was queued. -ENOENT: not an address of ours. -EINVAL: inside an allocation, or freed already.
+ */
+int cache_free(struct cache *cache, uint64_t address, const struct stream_key *stream);
+/* The live allocation an address lies in; false where it is not in one of ours. Size as it was asked for. */
+bool cache_find(struct cache *cache, uint64_t address, uint64_t *base, uint64_t *size);
+/* Without a lock: false means the address is certainly not ours. */
+bool cache_maybe_ours(const struct cache *cache, uint64_t address);
+
+int cache_op_begin(struct cache *cache, struct cache_op *op, struct stream_key stream,
+                   const struct cache_touch *touches, unsigned count);
+/* The same for an operation that may touch every live allocation. */
+int cache_op_begin_all(struct cache *cache, struct cache_op *op, struct stream_key stream);
+/* submitted: the driver took it. After a failed begin there is no end. */
+void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted);
+
+/*
+ * For a copy: like begin, but data that is spilled (or was never in HBM while HBM is full) stays in its slot.
+ * *dst and *src, where they are ours, are replaced by the address to use; *in_slot says that one was: the
+ * copy is then to be issued by unified addresses. Stream order is kept as for any operation.
+ */
+int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key stream, uint64_t *dst,
+                     uint64_t *src, uint64_t size, bool *in_slot);
+
+/* Brings an allocation in and keeps it there for good. */
+int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failure);
+
+/* The job is about to destroy a stream. */
+int cache_stream_retire(struct cache *cache, struct stream_key stream);
+
+/* HBM the job holds outside the frames changed by so many bytes (either sign). */
+void cache_outside(struct cache *cache, int64_t bytes);
+/* Gives HBM back to the driver, moving data out if need be; returns the bytes released. Waits for the GPU. */
+uint64_t cache_release(struct cache *cache, uint64_t bytes);
+
+struct statistics *cache_statistics(struct cache *cache);
+
+/* The state of the tiers, in bytes. */
+struct cache_usage {
+    uint64_t live; /* asked for and not freed (virtual) */
+    uint64_t frames, outside, hbm_limit;
+    uint64_t host, host_limit; /* pinned, pooled slots included */
+    uint64_t spilled;          /* only in the host tier */
+};
+void cache_usage(struct cache *cache, struct cache_usage *usage);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * device_ops.h - all that the cache knows of a GPU.
+ *
+ * hooks/device_cuda.c implements it over the real driver, tests/unit/fake_device.c over arrays. Streams,
+ * events and frame handles are opaque 64-bit values. Sizes are bytes; addresses are device virtual addresses
+ * (host addresses for `any' copies too).
+ *
+ * Every function returns 0 or -errno: -ENOMEM where the device or the host has no more of it, -EIO for any
+ * other error of the driver (the implementation remembers which). All are called with the cache's lock held
+ * and must not wait for the GPU, except host_alloc, host_free and event_synchronize, which are called without
+ * it.
+ */
+#ifndef HBMSPILL_CACHE_DEVICE_OPS_H
+#define HBMSPILL_CACHE_DEVICE_OPS_H
+
+#include <stdint.h>
+
+struct device_ops {
+    void *ctx;
+
+    /* Address space (cuMemAddressReserve/Free); no memory behind it. */
+    int (*reserve)(void *ctx, uint64_t size, uint64_t *address);
+    int (*unreserve)(void *ctx, uint64_t address, uint64_t size);
+
+    /* HBM: a frame is one handle (cuMemCreate/Release), mapped as a whole, possibly at several addresses. */
+    int (*frame_create)(void *ctx, uint64_t size, uint64_t *handle);
+    int (*frame_release)(void *ctx, uint64_t handle);
+    int (*map)(void *ctx, uint64_t address, uint64_t size, uint64_t handle);
+    int (*unmap)(void *ctx, uint64_t address, uint64_t size);
+    int (*set_access)(void *ctx, uint64_t address, uint64_t size);
+
+    /* Pinned host memory; its address is valid on the device too. */
+    int (*host_alloc)(void *ctx, uint64_t size, void **out);
+    int (*host_free)(void *ctx, void *memory);
+
+    int (*stream_create)(void *ctx, uint64_t *stream);
+    int (*stream_destroy)(void *ctx, uint64_t stream);
+    int (*copy)(void *ctx, uint64_t stream, uint64_t dst, uint64_t src, uint64_t size);
+
+    int (*event_create)(void *ctx, uint64_t *event);
+    int (*event_destroy)(void *ctx, uint64_t event);
+    int (*event_record)(void *ctx, uint64_t event, uint64_t stream);
+    int (*stream_wait)(void *ctx, uint64_t stream, uint64_t event);
+    int (*event_query)(void *ctx, uint64_t event); /* 0: completed, -EBUSY: not yet */
+    int (*event_synchronize)(void *ctx, uint64_t event);
+};
+
+#endif

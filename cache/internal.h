@@ -1,0 +1,70 @@
+/*
+ * internal.h - the cache as its own files see it: cache.c (the interface), operation.c (begin, end),
+ * residency.c (evict, fill, make room).
+ */
+#ifndef HBMSPILL_CACHE_INTERNAL_H
+#define HBMSPILL_CACHE_INTERNAL_H
+
+#include "cache/cache.h"
+#include "cache/policy.h"
+#include <pthread.h>
+
+struct cache {
+    /* Guards everything below. Rank: taken after no other lock of ours; nothing is taken inside it. */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* pins went, the placer left, a slot came back */
+
+    const struct device_ops *ops;
+    struct cache_config config;
+    struct statistics statistics;
+    struct streams streams;
+    struct frames frames;
+    struct slots slots;
+    struct segments segments;
+    struct policy policy;
+    struct segment *idle; /* segments with frames but without contents, least recently used first */
+    uint64_t tick;        /* operations begun */
+    unsigned in_flight;   /* operations between begin and end */
+    bool placing;         /* one operation at a time may be looking for room */
+    bool pressure;        /* HBM was full once: events are worth recording */
+    uint64_t live_bytes;  /* asked for by the job */
+    uint64_t spilled_bytes;
+};
+
+/* What has to happen, without the lock, before something can go on (returned with -EAGAIN). */
+struct need {
+    enum need_kind { NEED_EVENT, NEED_SLOT, NEED_CHANGE } kind;
+    uint64_t event;
+    uint64_t size;        /* of the slot to make; already set aside */
+    struct slot *evicted; /* pooled slots to give back for it */
+};
+
+/* Releases the lock, does what is needed, takes the lock. 0 to try again. */
+int cache_satisfy(struct cache *cache, struct need *need);
+
+/* Frames, contents on their way, mapped: afterwards segment_usable(). -EAGAIN with *need; -ENOMEM with
+ * failure. */
+int residency_fill(struct cache *cache, struct segment *segment, struct need *need,
+                   struct cache_failure *failure);
+/* Contents to the slot, frames to the free list; the segment must be movable and resident. */
+int residency_evict(struct cache *cache, struct segment *segment, struct need *need,
+                    struct cache_failure *failure);
+/* Frames without contents to the free list. */
+int residency_strip(struct cache *cache, struct segment *segment, struct need *need);
+/* Gives the segment a slot. */
+int residency_slot(struct cache *cache, struct segment *segment, struct need *need,
+                   struct cache_failure *failure);
+/* True if the segment's missing frames are there without moving anything. */
+bool residency_room(struct cache *cache, struct segment *segment);
+/* All contents are dead: the slot goes back to the pool, frames stay. */
+void residency_forget(struct cache *cache, struct segment *segment);
+/* The segment has contents in frames from now on. */
+void residency_contents(struct cache *cache, struct segment *segment);
+
+void residency_idle_add(struct cache *cache, struct segment *segment);
+void residency_idle_remove(struct cache *cache, struct segment *segment);
+
+void cache_failure_fill(struct cache *cache, struct cache_failure *failure, enum cache_tier tier,
+                        uint64_t asked);
+
+#endif

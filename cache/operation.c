@@ -1,0 +1,430 @@
+/*
+ * An operation of the job: pin what it touches, bring it in, order it, let it go, note it.
+ *
+ * Only one operation at a time looks for room (`placing'), so that two cannot each hold half of what both
+ * need. It gives that right up, with its pins, whenever something has to be waited for; what it gathered so
+ * far stays where it is and may be taken by another.
+ */
+#include "cache/internal.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+/* Under pressure an event every so many operations, so that a victim's last use can be waited for on its own.
+ */
+#define EVENT_INTERVAL 16
+
+static int op_add(struct cache_op *op, struct segment *segment, unsigned access)
+{
+    if (segment->mark == op->id) {
+        for (unsigned i = 0; i < op->count; i++)
+            if (op->touched[i].segment == segment)
+                op->touched[i].access |= access;
+        return 0;
+    }
+    if (op->count == op->capacity) {
+        unsigned capacity = 4 * op->capacity;
+        struct cache_touch_segment *touched = malloc(capacity * sizeof *touched);
+
+        if (!touched)
+            return -ENOMEM;
+        memcpy(touched, op->touched, op->count * sizeof *touched);
+        if (op->touched != op->inline_touched)
+            free(op->touched);
+        op->touched = touched;
+        op->capacity = capacity;
+    }
+    segment->mark = op->id;
+    op->touched[op->count++] = (struct cache_touch_segment){.segment = segment, .access = access};
+    return 0;
+}
+
+static void op_clear(struct cache_op *op)
+{
+    if (op->touched != op->inline_touched)
+        free(op->touched);
+    op->touched = op->inline_touched;
+    op->count = 0;
+}
+
+/* With the lock. An operation starts with its stream known and nothing touched. */
+static int op_start(struct cache *cache, struct cache_op *op, struct stream_key stream)
+{
+    struct need need = {.kind = NEED_EVENT};
+    int error;
+
+    op->touched = op->inline_touched;
+    op->count = 0;
+    op->capacity = CACHE_OP_INLINE;
+    op->waited = false;
+    while ((error = streams_find(&cache->streams, stream, &op->stream, &need.event)) == -EBUSY) {
+        error = cache_satisfy(cache, &need);
+        if (error)
+            return error;
+    }
+    op->id = ++cache->tick;
+    return error;
+}
+
+static void op_use(struct cache *cache, struct cache_op *op)
+{
+    for (unsigned i = 0; i < op->count; i++) {
+        struct segment *segment = op->touched[i].segment;
+
+        segment->last_tick = cache->tick;
+        if (segment->state == SEGMENT_RESIDENT)
+            cache->policy.type->use(&cache->policy, segment);
+    }
+}
+
+static bool op_filled(const struct cache_op *op)
+{
+    for (unsigned i = 0; i < op->count; i++)
+        if (!op->touched[i].in_slot && !segment_usable(op->touched[i].segment))
+            return false;
+    return true;
+}
+
+static void op_pin(struct cache_op *op)
+{
+    for (unsigned i = 0; i < op->count; i++)
+        if (!op->touched[i].in_slot)
+            op->touched[i].segment->pins++;
+}
+
+static void op_unpin(struct cache *cache, struct cache_op *op)
+{
+    for (unsigned i = 0; i < op->count; i++)
+        if (!op->touched[i].in_slot)
+            op->touched[i].segment->pins--;
+    pthread_cond_broadcast(&cache->changed);
+}
+
+static int op_fits(struct cache *cache, struct cache_op *op)
+{
+    const struct frames *frames = &cache->frames;
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < op->count; i++)
+        if (!op->touched[i].in_slot)
+            bytes += op->touched[i].segment->size;
+    if (bytes + frames->outside <= frames->limit)
+        return 0;
+    cache_failure_fill(cache, &op->failure, CACHE_TIER_HBM, bytes);
+    return -ENOMEM;
+}
+
+/* Brings everything in; the pins are held when it returns 0. */
+static int op_place(struct cache *cache, struct cache_op *op)
+{
+    op_use(cache, op);
+    for (;;) {
+        struct need need;
+        int error = 0;
+
+        if (op_filled(op)) {
+            op_pin(op);
+            return 0;
+        }
+        if (cache->placing) {
+            pthread_cond_wait(&cache->changed, &cache->lock);
+            continue;
+        }
+        error = op_fits(cache, op);
+        if (error)
+            return error;
+        cache->placing = true;
+        op_pin(op);
+        for (unsigned i = 0; i < op->count && !error; i++)
+            if (!op->touched[i].in_slot)
+                error = residency_fill(cache, op->touched[i].segment, &need, &op->failure);
+        cache->placing = false;
+        if (!error) {
+            pthread_cond_broadcast(&cache->changed);
+            return 0;
+        }
+        op_unpin(cache, op);
+        if (error == -EAGAIN)
+            error = cache_satisfy(cache, &need);
+        if (error)
+            return error;
+    }
+}
+
+/* The stream waits for all that the operation comes after; what it writes is no longer what the slot has. */
+static int op_order(struct cache *cache, struct cache_op *op)
+{
+    uint64_t waits = cache->statistics.stream_waits;
+    bool for_copy_in = false;
+
+    for (unsigned i = 0; i < op->count; i++) {
+        struct segment *segment = op->touched[i].segment;
+        const struct stream *stream = &cache->streams.stream[op->stream];
+        struct edges edges = segment->ready;
+        int error;
+
+        if (op->touched[i].in_slot) {
+            edges_merge(&edges, &segment->slot->written);
+            if (op->touched[i].access & CACHE_WRITE)
+                edges_merge(&edges, &segment->slot->read);
+        }
+        if (edges.mask & (UINT32_C(1) << STREAM_IN) && edges.seq[STREAM_IN] > stream->known[STREAM_IN] &&
+            edges.seq[STREAM_IN] > cache->streams.stream[STREAM_IN].completed)
+            for_copy_in = true;
+        error = stream_wait_edges(&cache->streams, op->stream, &edges);
+        if (error)
+            return error;
+    }
+    op->waited = cache->statistics.stream_waits != waits;
+    if (for_copy_in)
+        cache->statistics.copies_waited_for++;
+    return 0;
+}
+
+static void op_note_contents(struct cache *cache, struct cache_op *op)
+{
+    for (unsigned i = 0; i < op->count; i++) {
+        struct segment *segment = op->touched[i].segment;
+
+        if (op->touched[i].in_slot)
+            continue;
+        residency_contents(cache, segment);
+        if (op->touched[i].access & CACHE_WRITE)
+            segment->slot_clean = false;
+    }
+}
+
+/* With the lock: from a filled-in op to one that may be submitted. */
+static int op_begin_placed(struct cache *cache, struct cache_op *op)
+{
+    int error = op_order(cache, op);
+
+    if (error) {
+        op_unpin(cache, op);
+        return error;
+    }
+    op_note_contents(cache, op);
+    for (unsigned i = 0; i < op->count; i++)
+        if (op->touched[i].in_slot)
+            op->touched[i].segment->slot_pins++;
+    cache->in_flight++;
+    return 0;
+}
+
+int cache_op_begin(struct cache *cache, struct cache_op *op, struct stream_key stream,
+                   const struct cache_touch *touches, unsigned count)
+{
+    int error;
+
+    pthread_mutex_lock(&cache->lock);
+    error = op_start(cache, op, stream);
+    for (unsigned i = 0; i < count && !error; i++) {
+        struct segment *segment;
+        uint64_t base;
+        unsigned item;
+
+        if (segments_item(&cache->segments, touches[i].address, &segment, &base, &item))
+            error = op_add(op, segment, touches[i].access);
+    }
+    if (!error)
+        error = op_place(cache, op);
+    if (!error)
+        error = op_begin_placed(cache, op);
+    if (error)
+        op_clear(op);
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}
+
+int cache_op_begin_all(struct cache *cache, struct cache_op *op, struct stream_key stream)
+{
+    struct segment *segment;
+    int error;
+
+    pthread_mutex_lock(&cache->lock);
+    error = op_start(cache, op, stream);
+    DL_FOREACH2(cache->segments.all, segment, all_next)
+    {
+        if (!error && segment->live_items)
+            error = op_add(op, segment, CACHE_READ | CACHE_WRITE);
+    }
+    if (!error)
+        error = op_place(cache, op);
+    if (!error)
+        error = op_begin_placed(cache, op);
+    if (error)
+        op_clear(op);
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}
+
+void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted)
+{
+    struct stream *stream;
+
+    pthread_mutex_lock(&cache->lock);
+    stream = &cache->streams.stream[op->stream];
+    if (submitted) {
+        uint64_t seq = stream_submitted(&cache->streams, op->stream);
+
+        for (unsigned i = 0; i < op->count; i++) {
+            struct segment *segment = op->touched[i].segment;
+
+            if (!op->touched[i].in_slot)
+                edges_add(&segment->last_use, op->stream, seq);
+            else if (segment->slot)
+                edges_add(op->touched[i].access & CACHE_WRITE ? &segment->slot->written
+                                                              : &segment->slot->read,
+                          op->stream, seq);
+        }
+        /* An event is a convenience here: without it, a later wait covers more than it must. */
+        if (cache->pressure && seq - stream->recorded >= EVENT_INTERVAL)
+            (void)stream_record(&cache->streams, op->stream);
+    }
+    for (unsigned i = 0; i < op->count; i++)
+        if (op->touched[i].in_slot)
+            op->touched[i].segment->slot_pins--;
+    cache->in_flight--;
+    op_unpin(cache, op);
+    op_clear(op);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/*
+ * Whether a copy leaves a segment where it is: its data is in the slot, or it has none yet and would only
+ * push other data out of HBM. A slot that cannot be had is no error: the segment is brought in like any
+ * other.
+ */
+static int copy_side_in_slot(struct cache *cache, struct segment *segment, unsigned access, bool *in_slot)
+{
+    struct need need;
+    int error;
+
+    *in_slot = false;
+    for (;;) {
+        if (segment->filled || segment->fixed) /* filled: its slot may be stale */
+            return 0;
+        if (segment->state == SEGMENT_SPILLED) {
+            *in_slot = true;
+            return 0;
+        }
+        if (!(access & CACHE_WRITE) || residency_room(cache, segment))
+            return 0;
+        {
+            struct cache_failure failure;
+
+            error = residency_slot(cache, segment, &need, &failure);
+        }
+        if (error == -ENOMEM)
+            return 0;
+        if (error == -EAGAIN)
+            error = cache_satisfy(cache, &need);
+        if (error)
+            return error;
+        if (segment->slot && segment->state == SEGMENT_EMPTY && !segment->filled) {
+            segment->state = SEGMENT_SPILLED;
+            cache->spilled_bytes += segment->size;
+            statistics_peak(&cache->statistics.peak_spilled_bytes, cache->spilled_bytes);
+        }
+    }
+}
+
+static int copy_add_side(struct cache *cache, struct cache_op *op, uint64_t address, unsigned access)
+{
+    struct segment *segment;
+    uint64_t base;
+    unsigned item;
+
+    if (!segments_item(&cache->segments, address, &segment, &base, &item))
+        return 0;
+    return op_add(op, segment, access);
+}
+
+/* Where the copy is to find the address: in the slot of its segment, or as it is. */
+static bool copy_redirect(const struct cache_op *op, const struct cache *cache, uint64_t *address)
+{
+    struct segment *segment = segments_find(&cache->segments, *address);
+
+    for (unsigned i = 0; segment && i < op->count; i++) {
+        if (op->touched[i].segment != segment || !op->touched[i].in_slot)
+            continue;
+        *address = (uint64_t)(uintptr_t)segment->slot->memory + (*address - segment->address);
+        return true;
+    }
+    return false;
+}
+
+int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key stream, uint64_t *dst,
+                     uint64_t *src, uint64_t size, bool *in_slot)
+{
+    bool moved;
+    int error;
+
+    pthread_mutex_lock(&cache->lock);
+    error = op_start(cache, op, stream);
+    if (!error)
+        error = copy_add_side(cache, op, *dst, CACHE_WRITE);
+    if (!error)
+        error = copy_add_side(cache, op, *src, CACHE_READ);
+    while (!error) {
+        bool again = false;
+
+        for (unsigned i = 0; i < op->count && !error; i++)
+            error = copy_side_in_slot(cache, op->touched[i].segment, op->touched[i].access,
+                                      &op->touched[i].in_slot);
+        if (!error)
+            error = op_place(cache, op);
+        if (error)
+            break;
+        /* While room was made for one side the other may have been brought in, or moved out. */
+        for (unsigned i = 0; i < op->count; i++)
+            if (op->touched[i].in_slot && op->touched[i].segment->state != SEGMENT_SPILLED)
+                again = true;
+        if (!again)
+            break;
+        op_unpin(cache, op);
+    }
+    if (!error)
+        error = op_begin_placed(cache, op);
+    if (error) {
+        op_clear(op);
+    } else {
+        moved = copy_redirect(op, cache, dst);
+        moved |= copy_redirect(op, cache, src);
+        *in_slot = moved;
+        if (moved)
+            cache->statistics.slot_bytes += size;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}
+
+int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failure)
+{
+    struct cache_op op = {.stream = STREAM_IN};
+    struct segment *segment;
+    uint64_t base;
+    unsigned item;
+    int error = 0;
+
+    pthread_mutex_lock(&cache->lock);
+    op.touched = op.inline_touched;
+    op.capacity = CACHE_OP_INLINE;
+    op.id = ++cache->tick;
+    if (segments_item(&cache->segments, address, &segment, &base, &item) && !segment->fixed) {
+        error = op_add(&op, segment, CACHE_READ | CACHE_WRITE);
+        if (!error)
+            error = op_place(cache, &op);
+        if (error) {
+            *failure = op.failure;
+        } else {
+            op_note_contents(cache, &op);
+            segment->fixed = true;
+            op_unpin(cache, &op);
+        }
+    }
+    op_clear(&op);
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}

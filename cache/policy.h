@@ -1,0 +1,38 @@
+/*
+ * policy.h - who leaves HBM. One file a policy; live, in tests and in replay the same code.
+ *
+ * A policy keeps the segments whose contents are in HBM, in a list of its own making (segment.prev and .next
+ * are its to use while a segment is inserted). Called with the cache's lock held; must not call back.
+ */
+#ifndef HBMSPILL_CACHE_POLICY_H
+#define HBMSPILL_CACHE_POLICY_H
+
+#include "cache/segment.h"
+
+struct policy {
+    const struct policy_type *type;
+    struct segment *list;
+};
+
+struct policy_type {
+    const char *name;
+    void (*insert)(struct policy *policy, struct segment *segment);
+    void (*remove)(struct policy *policy, struct segment *segment);
+    void (*use)(struct policy *policy, struct segment *segment); /* segment->last_tick was just set */
+    /*
+     * The segment to evict, preferably one with a frame of `class' so that nothing need be regrouped; only
+     * one for which policy_movable() holds. NULL: there is none.
+     */
+    struct segment *(*victim)(struct policy *policy, unsigned class, uint64_t tick);
+};
+
+extern const struct policy_type policy_lru;
+
+static inline bool policy_movable(const struct segment *segment)
+{
+    return segment->pins == 0 && segment->slot_pins == 0 && !segment->fixed;
+}
+
+bool segment_has_class(const struct segment *segment, unsigned class);
+
+#endif

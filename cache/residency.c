@@ -1,0 +1,452 @@
+/*
+ * Where contents are. Three moves: fill (slot to frames, or new frames for new contents), evict (frames to
+ * slot), strip (frames whose contents are dead). All of them queue work and never wait; what must be waited
+ * for is handed to the caller as a `need'.
+ *
+ * The edges of a move, for a victim X whose frames go to Y:
+ *   copy-out of X   after X's last uses and X's ready edges, after the slot's earlier copies
+ *   frame           after the copy-out (or, clean or dead, after X's last uses and ready edges)
+ *   copy-in of Y    after the frame's edges and the last write to Y's slot
+ *   Y's operations  after the copy-in (or, for new contents, after the frame's edges): Y's ready edges
+ * so the next owner of a frame starts after the last operation of the one before it has completed, in stream
+ * order, which is what makes mapping one handle at two addresses sound.
+ */
+#include "cache/internal.h"
+#include <errno.h>
+#include <utlist.h>
+
+void residency_idle_add(struct cache *cache, struct segment *segment)
+{
+    if (segment->listed_idle)
+        return;
+    DL_APPEND(cache->idle, segment);
+    segment->listed_idle = true;
+}
+
+void residency_idle_remove(struct cache *cache, struct segment *segment)
+{
+    if (!segment->listed_idle)
+        return;
+    DL_DELETE(cache->idle, segment);
+    segment->listed_idle = false;
+}
+
+void residency_contents(struct cache *cache, struct segment *segment)
+{
+    if (segment->state == SEGMENT_RESIDENT)
+        return;
+    residency_idle_remove(cache, segment);
+    segment->state = SEGMENT_RESIDENT;
+    cache->policy.type->insert(&cache->policy, segment);
+}
+
+void residency_forget(struct cache *cache, struct segment *segment)
+{
+    bool frames = false;
+
+    if (segment->state == SEGMENT_RESIDENT)
+        cache->policy.type->remove(&cache->policy, segment);
+    if (segment->state == SEGMENT_SPILLED)
+        cache->spilled_bytes -= segment->size;
+    segment->state = SEGMENT_EMPTY;
+    segment->slot_clean = false;
+    if (segment->slot) {
+        slots_give(&cache->slots, segment->slot);
+        segment->slot = NULL;
+    }
+    for (unsigned i = 0; i < segment->pieces; i++)
+        frames |= segment->piece[i].frame != NULL;
+    if (frames)
+        residency_idle_add(cache, segment);
+}
+
+/* All that was ever queued on the segment's present frames. */
+static struct edges segment_edges(const struct segment *segment)
+{
+    struct edges edges = segment->last_use;
+
+    edges_merge(&edges, &segment->ready);
+    return edges;
+}
+
+/* The frames go; edges is what their next owner comes after, NULL to leave those that the frames have. */
+static void give_frames(struct cache *cache, struct segment *segment, const struct edges *edges)
+{
+    for (unsigned i = 0; i < segment->pieces; i++) {
+        struct binding *binding = &segment->piece[i];
+
+        if (!binding->frame)
+            continue;
+        if (edges)
+            binding->frame->edges = *edges;
+        frames_give(&cache->frames, binding->frame);
+        binding->frame = NULL;
+    }
+    segment->filled = segment->mapped = false;
+}
+
+static int unmap(struct cache *cache, struct segment *segment)
+{
+    segment->mapped = false;
+    return segment_unmap(&cache->segments, segment);
+}
+
+/*
+ * Strict: the address of what leaves is unmapped before its frames go, so a touch that was missed faults
+ * instead of reading another tensor. That needs its uses to have completed.
+ */
+static int strict_ready(struct cache *cache, const struct edges *edges, struct need *need)
+{
+    int error;
+
+    if (!cache->config.strict || streams_completed(&cache->streams, edges, &need->event, &error))
+        return 0;
+    need->kind = NEED_EVENT;
+    return error ? error : -EAGAIN;
+}
+
+int residency_strip(struct cache *cache, struct segment *segment, struct need *need)
+{
+    struct edges edges = segment_edges(segment);
+    bool used = segment->filled;
+
+    if (used && cache->config.strict) {
+        int error = strict_ready(cache, &edges, need);
+
+        if (!error)
+            error = unmap(cache, segment);
+        if (error)
+            return error;
+    }
+    /* Frames that were only gathered, never filled, keep the edges of their last owner. */
+    give_frames(cache, segment, used ? &edges : NULL);
+    residency_idle_remove(cache, segment);
+    if (used)
+        cache->statistics.dropped++;
+    return 0;
+}
+
+void cache_failure_fill(struct cache *cache, struct cache_failure *failure, enum cache_tier tier,
+                        uint64_t asked)
+{
+    *failure = (struct cache_failure){.tier = tier,
+                                      .asked = asked,
+                                      .hbm_limit = cache->frames.limit,
+                                      .hbm_outside = cache->frames.outside,
+                                      .host_limit = cache->slots.limit,
+                                      .host_used = cache->slots.used};
+}
+
+/* A slot that a resident segment does not need just now: its frames have the contents. */
+static bool steal_slot(struct cache *cache)
+{
+    struct segment *segment;
+
+    DL_FOREACH(cache->policy.list, segment)
+    {
+        if (!segment->slot || segment->slot_pins)
+            continue;
+        slots_give(&cache->slots, segment->slot);
+        segment->slot = NULL;
+        segment->slot_clean = false;
+        return true;
+    }
+    return false;
+}
+
+int residency_slot(struct cache *cache, struct segment *segment, struct need *need,
+                   struct cache_failure *failure)
+{
+    int error;
+
+    if (segment->slot)
+        return 0;
+    segment->slot = slots_take(&cache->slots, segment->size);
+    while (!segment->slot) {
+        error = slots_reserve(&cache->slots, &cache->streams, segment->size, &need->evicted, &need->event);
+        if (error == 0) {
+            need->kind = NEED_SLOT;
+            need->size = segment->size;
+            return -EAGAIN;
+        }
+        if (error == -EBUSY) {
+            need->kind = NEED_EVENT;
+            return -EAGAIN;
+        }
+        if (error != -ENOSPC)
+            return error;
+        if (!steal_slot(cache)) {
+            cache_failure_fill(cache, failure, CACHE_TIER_HOST, segment->size);
+            return -ENOMEM;
+        }
+        segment->slot = slots_take(&cache->slots, segment->size);
+    }
+    return 0;
+}
+
+static int copy_pieces(struct cache *cache, struct segment *segment, bool out)
+{
+    const struct device_ops *ops = cache->ops;
+    unsigned index = out ? STREAM_OUT : STREAM_IN;
+    int error = 0;
+
+    for (unsigned i = 0; i < segment->pieces && !error; i++) {
+        struct binding *binding = &segment->piece[i];
+        uint64_t slot = (uint64_t)(uintptr_t)segment->slot->memory + binding->offset;
+
+        error =
+            ops->copy(ops->ctx, cache->streams.stream[index].key.handle, out ? slot : binding->frame->alias,
+                      out ? binding->frame->alias : slot, binding->frame->size);
+    }
+    /* Numbered even where it failed half-way: whatever was queued is then part of the order. */
+    stream_submitted(&cache->streams, index);
+    return error;
+}
+
+static void edges_set(struct edges *edges, unsigned stream, uint64_t seq)
+{
+    edges_clear(edges);
+    edges_add(edges, stream, seq);
+}
+
+static int copy_out(struct cache *cache, struct segment *segment)
+{
+    struct stream *out = &cache->streams.stream[STREAM_OUT];
+    struct edges edges = segment_edges(segment);
+    int error;
+
+    edges_merge(&edges, &segment->slot->written);
+    edges_merge(&edges, &segment->slot->read);
+    error = stream_wait_edges(&cache->streams, STREAM_OUT, &edges);
+    if (error)
+        return error;
+    error = copy_pieces(cache, segment, true);
+    edges_set(&segment->slot->written, STREAM_OUT, out->seq);
+    edges_clear(&segment->slot->read);
+    edges_add(&segment->ready, STREAM_OUT, out->seq); /* should the eviction not come to its end */
+    if (error)
+        return error;
+    (void)stream_record(&cache->streams, STREAM_OUT); /* if not now, then when somebody waits */
+    segment->slot_clean = true;
+    cache->statistics.bytes_out += segment->size;
+    return 0;
+}
+
+int residency_evict(struct cache *cache, struct segment *segment, struct need *need,
+                    struct cache_failure *failure)
+{
+    struct edges edges = segment_edges(segment);
+    bool clean = segment->slot_clean;
+    int error;
+
+    if (!clean) {
+        error = residency_slot(cache, segment, need, failure);
+        if (error)
+            return error;
+    }
+    error = strict_ready(cache, &edges, need);
+    if (error)
+        return error;
+    if (!clean) {
+        error = copy_out(cache, segment);
+        if (error)
+            return error;
+        edges_set(&edges, STREAM_OUT, cache->streams.stream[STREAM_OUT].seq);
+    }
+    if (cache->config.strict) {
+        error = unmap(cache, segment);
+        if (error)
+            return error;
+    }
+    give_frames(cache, segment, &edges);
+    cache->policy.type->remove(&cache->policy, segment);
+    segment->state = SEGMENT_SPILLED;
+    cache->spilled_bytes += segment->size;
+    statistics_peak(&cache->statistics.peak_spilled_bytes, cache->spilled_bytes);
+    cache->statistics.evictions++;
+    if (clean)
+        cache->statistics.clean_evictions++;
+    return 0;
+}
+
+static struct segment *idle_with_class(struct cache *cache, unsigned class)
+{
+    struct segment *segment;
+
+    DL_FOREACH(cache->idle, segment)
+    if (policy_movable(segment) && segment_has_class(segment, class))
+        return segment;
+    return NULL;
+}
+
+/*
+ * One step towards a frame of `class': 0 when something was freed (look again), -EAGAIN, -ENOMEM. In this
+ * order: dead contents with a frame of the class; frames of other classes that are free and idle, regrouped;
+ * a victim, or - where enough is free already, only busy - a wait.
+ */
+static int make_room(struct cache *cache, struct segment *for_segment, unsigned class, struct need *need,
+                     struct cache_failure *failure)
+{
+    uint64_t size = frames_class_size(&cache->frames, class);
+    struct segment *victim;
+    int error;
+
+    cache->pressure = true;
+    victim = idle_with_class(cache, class);
+    if (victim)
+        return residency_strip(cache, victim, need);
+    if (cache->frames.free_bytes >= size) {
+        error = frames_release(&cache->frames, size, class, &need->event);
+        if (error == -EBUSY) {
+            need->kind = NEED_EVENT;
+            return -EAGAIN;
+        }
+        if (error != -ENOSPC)
+            return error;
+    }
+    DL_FOREACH(cache->idle, victim)
+    if (policy_movable(victim))
+        return residency_strip(cache, victim, need);
+    victim = cache->policy.type->victim(&cache->policy, class, cache->tick);
+    if (victim)
+        return residency_evict(cache, victim, need, failure);
+    if (cache->in_flight > 0) {
+        need->kind = NEED_CHANGE;
+        return -EAGAIN;
+    }
+    cache_failure_fill(cache, failure, CACHE_TIER_HBM, for_segment->size);
+    return -ENOMEM;
+}
+
+static int gather_frames(struct cache *cache, struct segment *segment, struct need *need,
+                         struct cache_failure *failure)
+{
+    for (unsigned i = 0; i < segment->pieces; i++) {
+        struct binding *binding = &segment->piece[i];
+
+        while (!binding->frame) {
+            struct frame *frame = frames_take(&cache->frames, binding->class, binding->bound);
+            int error = 0;
+
+            if (!frame) {
+                error = frames_create(&cache->frames, binding->class, &frame);
+                if (error == -ENOMEM) {
+                    /* The device has less than was believed: what is held now is what there is. */
+                    cache->frames.limit = cache->frames.held + cache->frames.outside;
+                    error = -ENOSPC;
+                }
+                if (error == -ENOSPC)
+                    error = make_room(cache, segment, binding->class, need, failure);
+            }
+            if (error)
+                return error;
+            binding->frame = frame; /* NULL after make_room: look again */
+            if (frame && segment->state != SEGMENT_RESIDENT)
+                residency_idle_add(cache, segment);
+        }
+    }
+    return 0;
+}
+
+bool residency_room(struct cache *cache, struct segment *segment)
+{
+    const struct frames *frames = &cache->frames;
+    uint64_t missing = 0, there = frames->free_bytes;
+    struct segment *idle;
+
+    for (unsigned i = 0; i < segment->pieces; i++)
+        if (!segment->piece[i].frame)
+            missing += frames_class_size(frames, segment->piece[i].class);
+    if (frames->limit > frames->held + frames->outside)
+        there += frames->limit - frames->held - frames->outside;
+    DL_FOREACH(cache->idle, idle)
+    {
+        if (there >= missing)
+            break;
+        if (idle != segment && policy_movable(idle))
+            for (unsigned i = 0; i < idle->pieces; i++)
+                there += idle->piece[i].frame ? idle->piece[i].frame->size : 0;
+    }
+    return there >= missing;
+}
+
+static void flip_slot_bit(struct cache *cache, struct segment *segment)
+{
+    struct edges edges = segment->slot->written;
+    uint64_t event;
+    int error;
+
+    if (!streams_completed(&cache->streams, &edges, &event, &error) && !error)
+        cache->ops->event_synchronize(cache->ops->ctx, event);
+    /* Another place each time, so that a second flip does not undo the first. */
+    ((unsigned char *)segment->slot->memory)[64 * cache->statistics.fills % segment->size_class->item_size] ^=
+        1;
+}
+
+static int copy_in(struct cache *cache, struct segment *segment, const struct edges *frames)
+{
+    struct edges edges = *frames;
+    int error;
+
+    edges_merge(&edges, &segment->slot->written);
+    error = stream_wait_edges(&cache->streams, STREAM_IN, &edges);
+    if (error)
+        return error;
+    if (cache->config.mutation == CACHE_MUTATION_FLIP_SLOT_BIT)
+        flip_slot_bit(cache, segment);
+    if (cache->config.mutation == CACHE_MUTATION_SKIP_COPY_IN)
+        stream_submitted(&cache->streams, STREAM_IN);
+    else
+        error = copy_pieces(cache, segment, false);
+    edges_add(&segment->slot->read, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
+    for (unsigned i = 0; error && i < segment->pieces; i++) /* a copy half queued still writes the frames */
+        edges_add(&segment->piece[i].frame->edges, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
+    if (error)
+        return error;
+    (void)stream_record(&cache->streams, STREAM_IN);
+    edges_add(&segment->ready, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
+    cache->statistics.fills++;
+    cache->statistics.bytes_in += segment->size;
+    return 0;
+}
+
+int residency_fill(struct cache *cache, struct segment *segment, struct need *need,
+                   struct cache_failure *failure)
+{
+    struct edges frames = {0};
+    int error;
+
+    if (segment_usable(segment))
+        return 0;
+    if (segment->slot_pins) { /* an operation on the slot is being submitted: its number is not known yet */
+        need->kind = NEED_CHANGE;
+        return -EAGAIN;
+    }
+    error = gather_frames(cache, segment, need, failure);
+    if (error)
+        return error;
+    error = segment_map(&cache->segments, segment, &need->event);
+    if (error == -EBUSY) {
+        need->kind = NEED_EVENT;
+        return -EAGAIN;
+    }
+    if (error)
+        return error;
+    segment->mapped = true;
+    if (segment->filled)
+        return 0;
+    for (unsigned i = 0; i < segment->pieces; i++)
+        edges_merge(&frames, &segment->piece[i].frame->edges);
+    if (segment->state == SEGMENT_SPILLED) {
+        error = copy_in(cache, segment, &frames);
+        if (error)
+            return error;
+        segment->slot_clean = true;
+        cache->spilled_bytes -= segment->size;
+        residency_contents(cache, segment);
+    } else {
+        edges_merge(&segment->ready, &frames);
+    }
+    segment->filled = true;
+    return 0;
+}

@@ -1,0 +1,327 @@
+#include "cache/segment.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+/* Sizes that differ by less share a class: the most an item may be rounded up by. */
+#define ITEM_ALIGN 4096u
+
+#define CLASS_PREPEND(head, segment) DL_PREPEND2(head, segment, class_prev, class_next)
+#define CLASS_DELETE(head, segment) DL_DELETE2(head, segment, class_prev, class_next)
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,
+                   uint64_t granularity, uint64_t window_size)
+{
+    *segments = (struct segments){
+        .ops = ops, .frames = frames, .granularity = granularity, .window_size = window_size};
+}
+
+static int window_add(struct segments *segments, uint64_t at_least)
+{
+    uint64_t size = segments->window_size > at_least ? segments->window_size : at_least;
+    struct window *window = &segments->window[segments->windows];
+    int error;
+
+    if (segments->windows == SEGMENT_WINDOWS)
+        return -ENOMEM;
+    size = round_up(size, segments->granularity);
+    window->granules = calloc(size / segments->granularity, sizeof(struct segment *));
+    if (!window->granules)
+        return -ENOMEM;
+    error = segments->ops->reserve(segments->ops->ctx, size, &window->address);
+    if (error) {
+        free(window->granules);
+        return error;
+    }
+    window->size = size;
+    window->used = 0;
+    segments->windows++;
+    segments->window_size *= 2;
+    return 0;
+}
+
+static int address_take(struct segments *segments, uint64_t size, struct window **window, uint64_t *address)
+{
+    struct window *last = segments->windows ? &segments->window[segments->windows - 1] : NULL;
+
+    if (!last || last->size - last->used < size) {
+        int error = window_add(segments, size);
+
+        if (error)
+            return error;
+        last = &segments->window[segments->windows - 1];
+    }
+    *address = last->address + last->used;
+    last->used += size;
+    *window = last;
+    return 0;
+}
+
+struct segment *segments_find(const struct segments *segments, uint64_t address)
+{
+    for (unsigned i = 0; i < segments->windows; i++) {
+        const struct window *window = &segments->window[i];
+
+        if (address - window->address < window->size)
+            return window->granules[(address - window->address) / segments->granularity];
+    }
+    return NULL;
+}
+
+bool segments_item(const struct segments *segments, uint64_t address, struct segment **segment,
+                   uint64_t *base, unsigned *item)
+{
+    struct segment *found = segments_find(segments, address);
+    uint64_t index;
+
+    if (!found)
+        return false;
+    index = (address - found->address) / found->size_class->item_size;
+    if (index >= found->items || !(found->live_mask & (UINT32_C(1) << index)))
+        return false;
+    *segment = found;
+    *base = found->address + index * found->size_class->item_size;
+    *item = (unsigned)index;
+    return true;
+}
+
+/* The fewest items side by side that lose at most a tenth to rounding, else the number that loses least. */
+static unsigned pack_for(uint64_t item_size, uint64_t granularity)
+{
+    unsigned best = 1;
+    double least = 2;
+
+    for (unsigned n = 1; n <= SEGMENT_PACK; n++) {
+        double loss = 1 - (double)(n * item_size) / (double)round_up(n * item_size, granularity);
+
+        if (loss < least) {
+            least = loss;
+            best = n;
+        }
+        if (loss <= 0.1)
+            break;
+    }
+    return best;
+}
+
+static struct size_class *class_find(struct segments *segments, uint64_t size)
+{
+    uint64_t item_size = round_up(size, ITEM_ALIGN);
+    struct size_class *class;
+
+    LL_FOREACH(segments->classes, class)
+    if (class->item_size == item_size)
+        return class;
+    class = calloc(1, sizeof *class);
+    if (!class)
+        return NULL;
+    class->item_size = item_size;
+    class->pack = pack_for(item_size, segments->granularity);
+    LL_PREPEND(segments->classes, class);
+    return class;
+}
+
+static struct segment *segment_make(struct segments *segments, struct size_class *class, unsigned items,
+                                    int *error)
+{
+    uint64_t size = round_up(items * class->item_size, segments->granularity), offset = 0;
+    struct segment *segment;
+    struct window *window;
+    unsigned pieces = 0;
+
+    for (uint64_t rest = size; rest; pieces++)
+        rest -= frames_class_size(segments->frames, frames_class_for(segments->frames, rest));
+    segment = calloc(1, sizeof *segment + pieces * sizeof segment->piece[0]);
+    if (!segment) {
+        *error = -ENOMEM;
+        return NULL;
+    }
+    *error = address_take(segments, size, &window, &segment->address);
+    if (*error) {
+        free(segment);
+        return NULL;
+    }
+    segment->size = size;
+    segment->size_class = class;
+    segment->items = items;
+    segment->pieces = pieces;
+    for (unsigned i = 0; i < pieces; i++) {
+        unsigned frame_class = frames_class_for(segments->frames, size - offset);
+
+        segment->piece[i] =
+            (struct binding){.segment = segment, .offset = offset, .class = (unsigned char)frame_class};
+        offset += frames_class_size(segments->frames, frame_class);
+    }
+    for (uint64_t at = 0; at < size; at += segments->granularity)
+        window->granules[(segment->address + at - window->address) / segments->granularity] = segment;
+    DL_APPEND2(segments->all, segment, all_prev, all_next);
+    return segment;
+}
+
+/* A packed segment pays once its size is common; the first few of a size stand alone. */
+int segments_take_item(struct segments *segments, uint64_t size, struct segment **out, unsigned *item)
+{
+    struct size_class *class = class_find(segments, size);
+    struct segment *segment;
+    int error;
+
+    if (!class)
+        return -ENOMEM;
+    segment = class->open;
+    if (!segment && class->dead) {
+        segment = class->dead;
+        CLASS_DELETE(class->dead, segment);
+        CLASS_PREPEND(class->open, segment);
+    }
+    if (!segment) {
+        segment =
+            segment_make(segments, class, class->live_items + 1 >= class->pack ? class->pack : 1, &error);
+        if (!segment)
+            return error;
+        CLASS_PREPEND(class->open, segment);
+    }
+    *item = (unsigned)__builtin_ctz(~segment->live_mask);
+    segment->live_mask |= UINT32_C(1) << *item;
+    segment->asked[*item] = size;
+    segment->live_items++;
+    class->live_items++;
+    if (segment->live_items == segment->items)
+        CLASS_DELETE(class->open, segment);
+    *out = segment;
+    return 0;
+}
+
+bool segments_give_item(struct segment *segment, unsigned item)
+{
+    struct size_class *class = segment->size_class;
+
+    if (segment->live_items == segment->items)
+        CLASS_PREPEND(class->open, segment);
+    segment->live_mask &= ~(UINT32_C(1) << item);
+    segment->live_items--;
+    class->live_items--;
+    if (segment->live_items)
+        return false;
+    CLASS_DELETE(class->open, segment);
+    CLASS_PREPEND(class->dead, segment);
+    return true;
+}
+
+static int binding_unmap(struct frames *frames, struct binding *binding)
+{
+    const struct device_ops *ops = frames->ops;
+    int error = ops->unmap(ops->ctx, binding->segment->address + binding->offset, binding->bound->size);
+
+    if (error)
+        return error;
+    frames->statistics->unmap_calls++;
+    LL_DELETE(binding->bound->bindings, binding);
+    binding->bound = NULL;
+    return 0;
+}
+
+int frame_unbind(struct frames *frames, struct frame *frame)
+{
+    while (frame->bindings) {
+        int error = binding_unmap(frames, frame->bindings);
+
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+int segment_unmap(struct segments *segments, struct segment *segment)
+{
+    for (unsigned i = 0; i < segment->pieces; i++) {
+        int error = segment->piece[i].bound ? binding_unmap(segments->frames, &segment->piece[i]) : 0;
+
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* Access for the run of pieces [first, end), newly mapped and adjacent: one call spans them (cuMemSetAccess).
+ */
+static int grant_access(struct segments *segments, struct segment *segment, unsigned first, unsigned end)
+{
+    const struct device_ops *ops = segments->ops;
+    uint64_t start = segment->piece[first].offset;
+    uint64_t stop = segment->piece[end - 1].offset + segment->piece[end - 1].bound->size;
+    int error = ops->set_access(ops->ctx, segment->address + start, stop - start);
+
+    if (error)
+        return error;
+    segments->frames->statistics->access_calls++;
+    for (unsigned i = first; i < end; i++)
+        segment->piece[i].accessible = true;
+    return 0;
+}
+
+int segment_map(struct segments *segments, struct segment *segment, uint64_t *wait)
+{
+    const struct device_ops *ops = segments->ops;
+    struct edges uses = segment->last_use;
+    unsigned i, run = 0; /* pieces [run, i) are mapped and have no access yet */
+    int error;
+
+    edges_merge(&uses, &segment->ready); /* uses of former owners of the address are there */
+
+    for (i = 0; i < segment->pieces; i++) {
+        struct binding *binding = &segment->piece[i];
+
+        if (!binding->bound || (binding->bound == binding->frame && binding->accessible))
+            continue;
+        /* cuMemUnmap does not reliably wait for running work: what used this address must have completed. */
+        if (!streams_completed(segments->frames->streams, &uses, wait, &error))
+            return error ? error : -EBUSY;
+        error = binding_unmap(segments->frames, binding);
+        if (error)
+            return error;
+    }
+    for (i = 0; i < segment->pieces; i++) {
+        struct binding *binding = &segment->piece[i];
+
+        if (binding->bound) {
+            error = i > run ? grant_access(segments, segment, run, i) : 0;
+            if (error)
+                return error;
+            run = i + 1;
+            continue;
+        }
+        error = ops->map(ops->ctx, segment->address + binding->offset, binding->frame->size,
+                         binding->frame->handle);
+        if (error)
+            return error;
+        segments->frames->statistics->map_calls++;
+        binding->bound = binding->frame;
+        binding->accessible = false;
+        LL_PREPEND(binding->frame->bindings, binding);
+    }
+    return i > run ? grant_access(segments, segment, run, i) : 0;
+}
+
+void segments_destroy(struct segments *segments)
+{
+    struct segment *segment, *next;
+    struct size_class *class, *next_class;
+
+    for (segment = segments->all; segment; segment = next) {
+        next = segment->all_next;
+        free(segment);
+    }
+    for (class = segments->classes; class; class = next_class) {
+        next_class = class->next;
+        free(class);
+    }
+    for (unsigned i = 0; i < segments->windows; i++) {
+        segments->ops->unreserve(segments->ops->ctx, segments->window[i].address, segments->window[i].size);
+        free(segments->window[i].granules);
+    }
+}

@@ -1,0 +1,117 @@
+/*
+ * segment.h - what is moved as one: a range of device addresses, kept for life, with frames behind it or not.
+ *
+ * An allocation is an item of a segment: alone in it, or, where rounding to the granularity would lose more
+ * than a tenth, side by side with others of its size. The index from address to segment is a table over
+ * granules of the reserved windows, so a look-up costs two loads.
+ *
+ * States of the contents (all queued work counted as done):
+ *   EMPTY     nothing written yet, or everything in it freed: contents are dead (frames may still be there)
+ *   RESIDENT  in frames; `slot' is a second copy where slot_clean
+ *   SPILLED   in the slot only (frames may be on their way)
+ *
+ * Called with the cache's lock held.
+ */
+#ifndef HBMSPILL_CACHE_SEGMENT_H
+#define HBMSPILL_CACHE_SEGMENT_H
+
+#include "cache/frame.h"
+#include "cache/slot.h"
+
+enum { SEGMENT_PACK = 8 }; /* most items in a segment */
+
+enum segment_state { SEGMENT_EMPTY, SEGMENT_RESIDENT, SEGMENT_SPILLED };
+
+/* One piece of a segment: the frame that holds its data, and the frame its address is mapped to. */
+struct binding {
+    struct segment *segment;
+    uint64_t offset;
+    struct frame *frame;  /* owned, NULL if none */
+    struct frame *bound;  /* mapped here, maybe no longer or not yet ours */
+    struct binding *next; /* of the bound frame's list */
+    unsigned char class;
+    bool accessible; /* access was set since it was mapped */
+};
+
+struct size_class {
+    uint64_t item_size;
+    unsigned pack; /* items in a packed segment */
+    uint64_t live_items;
+    struct segment *open; /* segments with free items and live ones */
+    struct segment *dead; /* segments without live items, most recently freed first */
+    struct size_class *next;
+};
+
+struct segment {
+    uint64_t address, size; /* size: a multiple of the granularity */
+    struct size_class *size_class;
+    unsigned items, live_items;
+    uint32_t live_mask; /* bit per item */
+    enum segment_state state;
+    unsigned pins;      /* operations being submitted that use its frames */
+    unsigned slot_pins; /* operations being submitted that use its slot */
+    bool fixed;         /* never moved again (graphs, captures, exports) */
+    bool filled;        /* all frames owned, contents on their way: its edges count, not the frames' */
+    bool mapped;        /* its address leads to its frames; false after an unmapping failed half-way */
+    bool slot_clean;    /* the slot has what the frames have */
+    bool listed_idle;   /* in the list of those with frames but without contents */
+    struct slot *slot;
+    struct edges ready;                      /* every operation comes after these */
+    struct edges last_use;                   /* the job's operations on its frames */
+    uint64_t last_tick;                      /* the cache's operation count at its last use */
+    uint64_t mark;                           /* the operation that named it last: finds duplicates */
+    struct segment *prev, *next;             /* the policy's list, or the idle list */
+    struct segment *class_prev, *class_next; /* size_class list */
+    struct segment *all_prev, *all_next;
+    uint64_t asked[SEGMENT_PACK]; /* per item: the size the job asked for */
+    unsigned pieces;
+    struct binding piece[];
+};
+
+/* An operation may use its address once it waits for its ready edges. */
+static inline bool segment_usable(const struct segment *segment)
+{
+    return segment->filled && segment->mapped;
+}
+
+enum { SEGMENT_WINDOWS = 8 };
+
+struct window {
+    uint64_t address, size, used;
+    struct segment **granules; /* size / granularity entries */
+};
+
+struct segments {
+    const struct device_ops *ops;
+    struct frames *frames;
+    uint64_t granularity;
+    uint64_t window_size; /* of the next window reserved */
+    struct window window[SEGMENT_WINDOWS];
+    unsigned windows;
+    struct size_class *classes;
+    struct segment *all;
+};
+
+void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,
+                   uint64_t granularity, uint64_t window_size);
+void segments_destroy(struct segments *segments);
+
+/* The live or dead segment an address lies in, NULL if it is not ours. */
+struct segment *segments_find(const struct segments *segments, uint64_t address);
+/* The item (allocation) an address lies in: base and size, false where it is not in a live one. */
+bool segments_item(const struct segments *segments, uint64_t address, struct segment **segment,
+                   uint64_t *base, unsigned *item);
+
+/* Takes an item of that size: -ENOMEM where there is neither address space nor memory for the records. */
+int segments_take_item(struct segments *segments, uint64_t size, struct segment **segment, unsigned *item);
+/* Returns it; true where the segment has no live item left. */
+bool segments_give_item(struct segment *segment, unsigned item);
+
+/* Maps the segment's address to its frames where it is not. -EBUSY: *wait must complete first. */
+int segment_map(struct segments *segments, struct segment *segment, uint64_t *wait);
+/* Unmaps all of it; the caller knows that its uses have completed. */
+int segment_unmap(struct segments *segments, struct segment *segment);
+/* Unmaps every address that is mapped to a frame about to be released. */
+int frame_unbind(struct frames *frames, struct frame *frame);
+
+#endif

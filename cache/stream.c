@@ -1,0 +1,277 @@
+#include "cache/stream.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int event_take(struct streams *streams, uint64_t *event)
+{
+    if (streams->pool_count) {
+        *event = streams->pool[--streams->pool_count];
+        return 0;
+    }
+    return streams->ops->event_create(streams->ops->ctx, event);
+}
+
+static void event_give(struct streams *streams, uint64_t event)
+{
+    if (streams->pool_count == streams->pool_capacity) {
+        size_t capacity = streams->pool_capacity ? 2 * streams->pool_capacity : 64;
+        uint64_t *pool = realloc(streams->pool, capacity * sizeof *pool);
+
+        if (!pool) {
+            streams->ops->event_destroy(streams->ops->ctx, event);
+            return;
+        }
+        streams->pool = pool;
+        streams->pool_capacity = capacity;
+    }
+    streams->pool[streams->pool_count++] = event;
+}
+
+static struct stream_event *event_at(struct stream *stream, size_t position)
+{
+    return &stream->events[(stream->first + position) % stream->capacity];
+}
+
+static int events_grow(struct stream *stream)
+{
+    size_t capacity = stream->capacity ? 2 * stream->capacity : 16;
+    struct stream_event *events = malloc(capacity * sizeof *events);
+
+    if (!events)
+        return -ENOMEM;
+    for (size_t i = 0; i < stream->count; i++)
+        events[i] = *event_at(stream, i);
+    free(stream->events);
+    stream->events = events;
+    stream->first = 0;
+    stream->capacity = capacity;
+    return 0;
+}
+
+/* Takes completed events off the front, so that `completed' is up to date. */
+static int stream_poll(struct streams *streams, struct stream *stream)
+{
+    while (stream->count) {
+        struct stream_event *oldest = event_at(stream, 0);
+        int error = streams->ops->event_query(streams->ops->ctx, oldest->event);
+
+        if (error == -EBUSY)
+            return 0;
+        if (error)
+            return error;
+        stream->completed = oldest->seq;
+        event_give(streams, oldest->event);
+        stream->first = (stream->first + 1) % stream->capacity;
+        stream->count--;
+    }
+    return 0;
+}
+
+/* The earliest recorded event that covers operation seq, NULL if there is none. */
+static struct stream_event *event_covering(struct stream *stream, uint64_t seq)
+{
+    size_t low = 0, high = stream->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (event_at(stream, middle)->seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < stream->count ? event_at(stream, low) : NULL;
+}
+
+int streams_init(struct streams *streams, const struct device_ops *ops, struct statistics *statistics)
+{
+    int error;
+
+    memset(streams, 0, sizeof *streams);
+    streams->ops = ops;
+    streams->statistics = statistics;
+    for (unsigned i = STREAM_IN; i <= STREAM_OUT; i++) {
+        error = ops->stream_create(ops->ctx, &streams->stream[i].key.handle);
+        if (error) {
+            if (i == STREAM_OUT)
+                ops->stream_destroy(ops->ctx, streams->stream[STREAM_IN].key.handle);
+            return error;
+        }
+        streams->stream[i].used = true;
+    }
+    return 0;
+}
+
+void streams_destroy(struct streams *streams)
+{
+    const struct device_ops *ops = streams->ops;
+
+    for (unsigned i = 0; i < EDGES_STREAMS; i++) {
+        struct stream *stream = &streams->stream[i];
+
+        while (stream->count) {
+            ops->event_destroy(ops->ctx, event_at(stream, 0)->event);
+            stream->first = (stream->first + 1) % stream->capacity;
+            stream->count--;
+        }
+        free(stream->events);
+    }
+    while (streams->pool_count)
+        ops->event_destroy(ops->ctx, streams->pool[--streams->pool_count]);
+    free(streams->pool);
+    ops->stream_destroy(ops->ctx, streams->stream[STREAM_IN].key.handle);
+    ops->stream_destroy(ops->ctx, streams->stream[STREAM_OUT].key.handle);
+}
+
+int streams_find(struct streams *streams, struct stream_key key, unsigned *index, uint64_t *wait)
+{
+    unsigned idle = EDGES_STREAMS, oldest = EDGES_STREAMS;
+    struct stream *stream;
+    int error;
+
+    streams->tick++;
+    for (unsigned i = STREAM_OUT + 1; i < EDGES_STREAMS; i++) {
+        stream = &streams->stream[i];
+        if (stream->used && stream->key.handle == key.handle && stream->key.thread == key.thread) {
+            stream->last_tick = streams->tick;
+            *index = i;
+            return 0;
+        }
+    }
+    for (unsigned i = STREAM_OUT + 1; i < EDGES_STREAMS && idle == EDGES_STREAMS; i++) {
+        stream = &streams->stream[i];
+        error = stream->used ? 0 : stream_poll(streams, stream);
+        if (error)
+            return error;
+        if (!stream->used && stream->count == 0)
+            idle = i;
+        else if (oldest == EDGES_STREAMS || stream->last_tick < streams->stream[oldest].last_tick)
+            oldest = i;
+    }
+    if (idle == EDGES_STREAMS) {
+        /* All taken: the one unused for longest gives its entry up, once its work is done. */
+        stream = &streams->stream[oldest];
+        error = stream->used ? stream_record(streams, oldest) : 0;
+        if (!error)
+            error = stream_poll(streams, stream);
+        if (error)
+            return error;
+        if (stream->count) {
+            *wait = event_at(stream, stream->count - 1)->event;
+            return -EBUSY;
+        }
+        idle = oldest;
+    }
+    stream = &streams->stream[idle];
+    stream->used = true;
+    stream->key = key;
+    stream->completed = stream->recorded = stream->seq;
+    stream->last_tick = streams->tick;
+    memset(stream->known, 0, sizeof stream->known);
+    *index = idle;
+    return 0;
+}
+
+int streams_retire(struct streams *streams, struct stream_key key)
+{
+    for (unsigned i = STREAM_OUT + 1; i < EDGES_STREAMS; i++) {
+        struct stream *stream = &streams->stream[i];
+        int error;
+
+        if (!stream->used || stream->key.handle != key.handle || stream->key.thread != key.thread)
+            continue;
+        error = stream_record(streams, i);
+        stream->used = false;
+        stream->key = (struct stream_key){0, 0};
+        stream->last_tick = 0;
+        return error;
+    }
+    return 0;
+}
+
+uint64_t stream_submitted(struct streams *streams, unsigned index)
+{
+    return ++streams->stream[index].seq;
+}
+
+int stream_record(struct streams *streams, unsigned index)
+{
+    struct stream *stream = &streams->stream[index];
+    uint64_t event;
+    int error;
+
+    if (stream->recorded == stream->seq)
+        return 0;
+    if (stream->count == stream->capacity) {
+        error = events_grow(stream);
+        if (error)
+            return error;
+    }
+    error = event_take(streams, &event);
+    if (error)
+        return error;
+    error = streams->ops->event_record(streams->ops->ctx, event, stream->key.handle);
+    if (error) {
+        event_give(streams, event);
+        return error;
+    }
+    stream->count++;
+    *event_at(stream, stream->count - 1) = (struct stream_event){.seq = stream->seq, .event = event};
+    stream->recorded = stream->seq;
+    streams->statistics->events_recorded++;
+    return 0;
+}
+
+int stream_wait_edges(struct streams *streams, unsigned index, const struct edges *edges)
+{
+    struct stream *stream = &streams->stream[index];
+
+    for (uint32_t rest = edges->mask; rest; rest &= rest - 1) {
+        unsigned other_index = (unsigned)__builtin_ctz(rest);
+        struct stream *other = &streams->stream[other_index];
+        uint64_t seq = edges->seq[other_index];
+        struct stream_event *covering;
+        int error;
+
+        if (other_index == index || seq <= other->completed || seq <= stream->known[other_index])
+            continue;
+        if (seq > other->recorded) {
+            error = stream_record(streams, other_index);
+            if (error)
+                return error;
+        }
+        covering = event_covering(other, seq);
+        if (!covering) /* taken off by stream_poll: completed meanwhile */
+            continue;
+        error = streams->ops->stream_wait(streams->ops->ctx, stream->key.handle, covering->event);
+        if (error)
+            return error;
+        stream->known[other_index] = covering->seq;
+        streams->statistics->stream_waits++;
+    }
+    return 0;
+}
+
+bool streams_completed(struct streams *streams, const struct edges *edges, uint64_t *wait, int *error)
+{
+    *error = 0;
+    for (uint32_t rest = edges->mask; rest; rest &= rest - 1) {
+        unsigned index = (unsigned)__builtin_ctz(rest);
+        struct stream *stream = &streams->stream[index];
+        uint64_t seq = edges->seq[index];
+
+        if (seq <= stream->completed)
+            continue;
+        if (seq > stream->recorded && (*error = stream_record(streams, index)))
+            return false;
+        if ((*error = stream_poll(streams, stream)))
+            return false;
+        if (seq <= stream->completed)
+            continue;
+        if (wait)
+            *wait = event_covering(stream, seq)->event;
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,7 @@
+if HAVE_CHECK
+check_PROGRAMS += %D%/test_cache
+TESTS += %D%/test_cache
+%C%_test_cache_SOURCES = %D%/test_cache.c %D%/fake_device.c %D%/fake_device.h
+%C%_test_cache_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_cache_LDADD = cache/libcache.la $(CHECK_LIBS)
+endif

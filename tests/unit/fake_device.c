@@ -1,0 +1,452 @@
+#include "tests/unit/fake_device.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAKE_BASE (UINT64_C(1) << 52) /* above every host address */
+
+uint64_t fake_random(struct fake_device *fake)
+{
+    fake->random ^= fake->random << 13;
+    fake->random ^= fake->random >> 7;
+    fake->random ^= fake->random << 17;
+    return fake->random;
+}
+
+static bool fails(struct fake_device *fake)
+{
+    if (++fake->calls == fake->fail_at)
+        return true;
+    return false;
+}
+
+static struct fake_mapping *mapping_of(struct fake_device *fake, uint64_t address)
+{
+    for (size_t i = 0; i < fake->mapping_count; i++)
+        if (address - fake->mappings[i].address < fake->mappings[i].size)
+            return &fake->mappings[i];
+    return NULL;
+}
+
+/* One byte range within one mapping, or host memory. NULL: a fault. */
+static unsigned char *resolve(struct fake_device *fake, uint64_t address, uint64_t size)
+{
+    struct fake_mapping *mapping;
+
+    if (address < FAKE_BASE)
+        return (unsigned char *)(uintptr_t)address;
+    mapping = mapping_of(fake, address);
+    if (!mapping || !mapping->access || address + size > mapping->address + mapping->size) {
+        fake->faults++;
+        return NULL;
+    }
+    return mapping->frame->memory + (address - mapping->address);
+}
+
+static int fake_reserve(void *ctx, uint64_t size, uint64_t *address)
+{
+    struct fake_device *fake = ctx;
+
+    if (fails(fake))
+        return -ENOMEM;
+    *address = fake->next_address;
+    fake->next_address += size + FAKE_GRANULE;
+    fake->reserved++;
+    return 0;
+}
+
+static int fake_unreserve(void *ctx, uint64_t address, uint64_t size)
+{
+    struct fake_device *fake = ctx;
+
+    (void)address;
+    (void)size;
+    fake->reserved--;
+    return 0;
+}
+
+static int fake_frame_create(void *ctx, uint64_t size, uint64_t *handle)
+{
+    struct fake_device *fake = ctx;
+    struct fake_frame *frame;
+
+    if (fails(fake) || fake->hbm_used + size > fake->hbm)
+        return -ENOMEM;
+    frame = calloc(1, sizeof *frame);
+    frame->memory = malloc(size);
+    memset(frame->memory, 0xa5, size);
+    frame->size = size;
+    fake->hbm_used += size;
+    if (fake->hbm_used > fake->hbm_peak)
+        fake->hbm_peak = fake->hbm_used;
+    fake->frames_live++;
+    *handle = (uint64_t)(uintptr_t)frame;
+    return 0;
+}
+
+static void frame_check(struct fake_device *fake, struct fake_frame *frame)
+{
+    if (!frame->released || frame->mappings)
+        return;
+    fake->hbm_used -= frame->size;
+    fake->frames_live--;
+    free(frame->memory);
+    free(frame);
+}
+
+static int fake_frame_release(void *ctx, uint64_t handle)
+{
+    struct fake_device *fake = ctx;
+    struct fake_frame *frame = (struct fake_frame *)(uintptr_t)handle;
+
+    frame->released = true;
+    frame_check(fake, frame);
+    return 0;
+}
+
+static int fake_map(void *ctx, uint64_t address, uint64_t size, uint64_t handle)
+{
+    struct fake_device *fake = ctx;
+    struct fake_frame *frame = (struct fake_frame *)(uintptr_t)handle;
+
+    if (fails(fake))
+        return -EIO;
+    if (frame->size != size || mapping_of(fake, address) || mapping_of(fake, address + size - 1)) {
+        fake->faults++;
+        return -EIO;
+    }
+    if (fake->mapping_count == fake->mapping_capacity) {
+        fake->mapping_capacity = fake->mapping_capacity ? 2 * fake->mapping_capacity : 64;
+        fake->mappings = realloc(fake->mappings, fake->mapping_capacity * sizeof *fake->mappings);
+    }
+    fake->mappings[fake->mapping_count++] =
+        (struct fake_mapping){.address = address, .size = size, .frame = frame};
+    frame->mappings++;
+    return 0;
+}
+
+static int fake_unmap(void *ctx, uint64_t address, uint64_t size)
+{
+    struct fake_device *fake = ctx;
+    struct fake_mapping *mapping = mapping_of(fake, address);
+    struct fake_frame *frame;
+
+    if (fails(fake))
+        return -EIO;
+    if (!mapping || mapping->address != address || mapping->size != size) {
+        fake->faults++;
+        return -EIO;
+    }
+    frame = mapping->frame;
+    *mapping = fake->mappings[--fake->mapping_count];
+    frame->mappings--;
+    frame_check(fake, frame);
+    return 0;
+}
+
+static int fake_set_access(void *ctx, uint64_t address, uint64_t size)
+{
+    struct fake_device *fake = ctx;
+    uint64_t end = address + size;
+
+    if (fails(fake))
+        return -EIO;
+    while (address < end) {
+        struct fake_mapping *mapping = mapping_of(fake, address);
+
+        if (!mapping || mapping->address != address || mapping->access) { /* never a live one */
+            fake->faults++;
+            return -EIO;
+        }
+        mapping->access = true;
+        address += mapping->size;
+    }
+    return 0;
+}
+
+static int fake_host_alloc(void *ctx, uint64_t size, void **out)
+{
+    struct fake_device *fake = ctx;
+    uint64_t *memory;
+
+    if (fails(fake) || fake->host_used + size > fake->host)
+        return -ENOMEM;
+    memory = malloc(size + 64);
+    memory[0] = size;
+    fake->host_used += size;
+    *out = (unsigned char *)memory + 64;
+    return 0;
+}
+
+static int fake_host_free(void *ctx, void *memory)
+{
+    struct fake_device *fake = ctx;
+    uint64_t *block = (uint64_t *)((unsigned char *)memory - 64);
+
+    fake->host_used -= block[0];
+    free(block);
+    return 0;
+}
+
+static int fake_stream_create(void *ctx, uint64_t *stream)
+{
+    struct fake_device *fake = ctx;
+
+    if (fails(fake))
+        return -EIO;
+    *stream = fake->streams++;
+    return 0;
+}
+
+static int fake_stream_destroy(void *ctx, uint64_t stream)
+{
+    (void)ctx;
+    (void)stream;
+    return 0;
+}
+
+uint64_t fake_stream(struct fake_device *fake)
+{
+    return fake->streams++;
+}
+
+static struct fake_op *enqueue(struct fake_device *fake, uint64_t stream, const struct fake_op *op)
+{
+    struct fake_op *queued = malloc(sizeof *queued);
+
+    *queued = *op;
+    queued->next = NULL;
+    if (fake->tail[stream])
+        fake->tail[stream]->next = queued;
+    else
+        fake->head[stream] = queued;
+    fake->tail[stream] = queued;
+    return queued;
+}
+
+void fake_kernel(struct fake_device *fake, uint64_t stream, const struct fake_op *op)
+{
+    enqueue(fake, stream, op)->kind = FAKE_KERNEL;
+}
+
+static int fake_copy(void *ctx, uint64_t stream, uint64_t dst, uint64_t src, uint64_t size)
+{
+    struct fake_device *fake = ctx;
+
+    if (fails(fake))
+        return -EIO;
+    enqueue(fake, stream, &(struct fake_op){.kind = FAKE_COPY, .dst = dst, .src = src, .size = size});
+    return 0;
+}
+
+static int fake_event_create(void *ctx, uint64_t *event)
+{
+    struct fake_device *fake = ctx;
+
+    if (fails(fake))
+        return -EIO;
+    if (fake->events == fake->event_capacity) {
+        fake->event_capacity = fake->event_capacity ? 2 * fake->event_capacity : 64;
+        fake->recorded = realloc(fake->recorded, fake->event_capacity * sizeof(uint64_t));
+        fake->done = realloc(fake->done, fake->event_capacity * sizeof(uint64_t));
+    }
+    fake->recorded[fake->events] = fake->done[fake->events] = 0;
+    *event = fake->events++;
+    fake->events_live++;
+    return 0;
+}
+
+static int fake_event_destroy(void *ctx, uint64_t event)
+{
+    struct fake_device *fake = ctx;
+
+    (void)event;
+    fake->events_live--;
+    return 0;
+}
+
+static int fake_event_record(void *ctx, uint64_t event, uint64_t stream)
+{
+    struct fake_device *fake = ctx;
+
+    if (fails(fake))
+        return -EIO;
+    fake->recorded[event]++;
+    enqueue(fake, stream,
+            &(struct fake_op){.kind = FAKE_RECORD, .event = event, .version = fake->recorded[event]});
+    return 0;
+}
+
+static int fake_stream_wait(void *ctx, uint64_t stream, uint64_t event)
+{
+    struct fake_device *fake = ctx;
+
+    if (fails(fake))
+        return -EIO;
+    enqueue(fake, stream,
+            &(struct fake_op){.kind = FAKE_WAIT, .event = event, .version = fake->recorded[event]});
+    return 0;
+}
+
+static int fake_event_query(void *ctx, uint64_t event)
+{
+    struct fake_device *fake = ctx;
+
+    return fake->done[event] >= fake->recorded[event] ? 0 : -EBUSY;
+}
+
+static int fake_event_synchronize(void *ctx, uint64_t event)
+{
+    struct fake_device *fake = ctx;
+    uint64_t version = fake->recorded[event];
+
+    if (fails(fake))
+        return -EIO;
+    while (fake->done[event] < version) {
+        size_t queued = 0;
+
+        for (unsigned i = 0; i < fake->streams; i++)
+            queued += fake->head[i] != NULL;
+        if (!queued)
+            return -EIO;
+        fake_run(fake, 1);
+    }
+    return 0;
+}
+
+static bool runnable(struct fake_device *fake, const struct fake_op *op)
+{
+    return op->kind != FAKE_WAIT || fake->done[op->event] >= op->version;
+}
+
+static void run_kernel(struct fake_device *fake, const struct fake_op *op)
+{
+    for (unsigned i = 0; i < op->count; i++) {
+        uint64_t places[2] = {op->buffers[i], op->buffers[i] + op->bytes[i] - 8};
+
+        for (unsigned k = 0; k < 2; k++) {
+            unsigned char *memory = resolve(fake, places[k], 8);
+            uint64_t found;
+
+            if (!memory)
+                continue;
+            memcpy(&found, memory, 8);
+            if (op->expect[i] && found != op->expect[i])
+                fake->mismatches++;
+        }
+    }
+    for (unsigned i = 0; i < op->count; i++) {
+        uint64_t places[2] = {op->buffers[i], op->buffers[i] + op->bytes[i] - 8};
+
+        for (unsigned k = 0; k < 2 && op->value[i]; k++) {
+            unsigned char *memory = resolve(fake, places[k], 8);
+
+            if (memory)
+                memcpy(memory, &op->value[i], 8);
+        }
+    }
+}
+
+static void run_one(struct fake_device *fake, unsigned stream)
+{
+    struct fake_op *op = fake->head[stream];
+    unsigned char *dst, *src;
+
+    switch (op->kind) {
+    case FAKE_COPY: /* a granule at a time: a range may span mappings */
+        for (uint64_t at = 0, part; at < op->size; at += part) {
+            part = FAKE_GRANULE - (op->dst + at) % FAKE_GRANULE;
+            if (part > FAKE_GRANULE - (op->src + at) % FAKE_GRANULE)
+                part = FAKE_GRANULE - (op->src + at) % FAKE_GRANULE;
+            if (part > op->size - at)
+                part = op->size - at;
+            dst = resolve(fake, op->dst + at, part);
+            src = resolve(fake, op->src + at, part);
+            if (dst && src)
+                memmove(dst, src, part);
+        }
+        break;
+    case FAKE_KERNEL:
+        run_kernel(fake, op);
+        break;
+    case FAKE_RECORD:
+        if (fake->done[op->event] < op->version)
+            fake->done[op->event] = op->version;
+        break;
+    case FAKE_WAIT:
+        break;
+    }
+    fake->head[stream] = op->next;
+    if (!op->next)
+        fake->tail[stream] = NULL;
+    free(op);
+}
+
+void fake_run(struct fake_device *fake, unsigned steps)
+{
+    while (steps--) {
+        unsigned start = (unsigned)(fake_random(fake) % fake->streams), stream = start;
+
+        do {
+            if (fake->head[stream] && runnable(fake, fake->head[stream]))
+                break;
+            stream = (stream + 1) % fake->streams;
+        } while (stream != start);
+        if (!fake->head[stream] || !runnable(fake, fake->head[stream]))
+            return;
+        run_one(fake, stream);
+    }
+}
+
+bool fake_drain(struct fake_device *fake)
+{
+    for (;;) {
+        bool ran = false, left = false;
+
+        for (unsigned i = 0; i < fake->streams; i++) {
+            while (fake->head[i] && runnable(fake, fake->head[i])) {
+                run_one(fake, i);
+                ran = true;
+            }
+            left |= fake->head[i] != NULL;
+        }
+        if (!left || !ran)
+            return !left;
+    }
+}
+
+void fake_init(struct fake_device *fake, uint64_t hbm, uint64_t host, uint64_t seed)
+{
+    *fake = (struct fake_device){
+        .ops = {.reserve = fake_reserve,
+                .unreserve = fake_unreserve,
+                .frame_create = fake_frame_create,
+                .frame_release = fake_frame_release,
+                .map = fake_map,
+                .unmap = fake_unmap,
+                .set_access = fake_set_access,
+                .host_alloc = fake_host_alloc,
+                .host_free = fake_host_free,
+                .stream_create = fake_stream_create,
+                .stream_destroy = fake_stream_destroy,
+                .copy = fake_copy,
+                .event_create = fake_event_create,
+                .event_destroy = fake_event_destroy,
+                .event_record = fake_event_record,
+                .stream_wait = fake_stream_wait,
+                .event_query = fake_event_query,
+                .event_synchronize = fake_event_synchronize},
+        .random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1,
+        .hbm = hbm,
+        .host = host,
+        .next_address = FAKE_BASE,
+    };
+    fake->ops.ctx = fake;
+}
+
+void fake_fini(struct fake_device *fake)
+{
+    free(fake->mappings);
+    free(fake->recorded);
+    free(fake->done);
+}
