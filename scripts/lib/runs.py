@@ -1,0 +1,140 @@
+"""Runs a JAX program as a process: on the CPU, on the synthetic GPU, on a real GPU; with the shim or without.
+
+A Run says what the process left behind: exit status, output, the program's own JSON, the synthetic GPU's
+report and the shim's statistics. Sizes are bytes, times seconds.
+"""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(TOP, "build")
+PYTHON = os.path.join(BUILD, "venv", "bin", "python")
+GPU_PYTHON = os.path.join(BUILD, "venv-gpu", "bin", "python")
+SHIM = os.path.join(BUILD, ".libs", "libhbmspill.so")
+SYNTHETIC = os.path.join(TOP, "scripts", "with-synthetic-gpu")
+
+# What would make two runs differ, or a reference run not a reference. Names and prefixes of the environment.
+_CLEARED = ("HBMSPILL", "SYNTHETIC_GPU_", "XLA_", "JAX_", "TF_", "CUDA_", "LD_PRELOAD", "PYTHONPATH")
+
+_BEGIN = time.monotonic()
+
+
+def say(text):
+    """A progress line with the time since the start."""
+    bold, plain = ("\x1b[1m", "\x1b[0m") if colour() else ("", "")
+    print(f"{bold}[{time.monotonic() - _BEGIN:4.0f} s]{plain} {text}", flush=True)
+
+
+def started_at(seconds_ago):
+    """Lets the times of say() go on from where another script's are."""
+    global _BEGIN
+    _BEGIN = time.monotonic() - seconds_ago
+
+
+def colour():
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+
+
+@dataclasses.dataclass
+class Run:
+    status: int  # exit status; negative: the signal that ended it; None: stopped after the time limit
+    seconds: float
+    output: str  # standard output and standard error together
+    result: dict  # what the program wrote with --json, or {}
+    report: dict  # the synthetic GPU's report, or {}
+    stats: dict  # the shim's statistics, or {}
+
+    def tail(self, lines=15):
+        return "\n".join("    " + line for line in self.output.splitlines()[-lines:])
+
+
+def _read(path):
+    try:
+        with open(path) as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return {}
+
+
+def run(name, command, directory, *, device, hbm=None, schedule=None, shim=False, env=None, limit=900, progress=False):
+    """Runs command and waits for it.
+
+    name       names its files in directory: NAME.log, NAME.json (for {json} in command), ...
+    device     "cpu", "synthetic" or "gpu"
+    hbm        memory of the synthetic GPU in bytes
+    schedule   of the synthetic GPU: eager, lazy, random:SEED
+    shim       True: LD_PRELOAD and a file for its statistics
+    env        set on top of a cleaned environment
+    progress   True: shows a line of the program's output every few seconds
+    """
+    os.makedirs(directory, exist_ok=True)
+    files = {what: os.path.join(directory, f"{name}.{what}") for what in ("log", "json", "report", "stats")}
+    for path in files.values():
+        if os.path.exists(path):
+            os.remove(path)
+
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(_CLEARED)}
+    settings = dict(env or {})
+    if shim:
+        settings["LD_PRELOAD"] = SHIM
+        settings.setdefault("HBMSPILL_STATS", files["stats"])
+    command = [part.replace("{json}", files["json"]) for part in command]
+    if device == "cpu":
+        environment["JAX_PLATFORMS"] = "cpu"
+    # The settings are the program's alone: what starts it on the synthetic GPU runs without them.
+    command = ["env", *(f"{k}={v}" for k, v in settings.items()), *command]
+    if device == "synthetic":
+        options = ["--report", files["report"]]
+        options += ["--hbm", str(hbm)] if hbm else []
+        options += ["--schedule", schedule] if schedule else []
+        command = [SYNTHETIC, *options, "--", *command]
+
+    begin = time.monotonic()
+    shown = [begin]
+    lines = []
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        cwd=TOP,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # so that a stopped run takes its children along
+    )
+
+    def read():
+        with open(files["log"], "w") as log:
+            for line in process.stdout:
+                log.write(line)
+                log.flush()
+                lines.append(line)
+                if progress and line.startswith("step") and time.monotonic() - shown[0] > 5:
+                    shown[0] = time.monotonic()
+                    say("    " + line.rstrip())
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        status = process.wait(limit)
+    except subprocess.TimeoutExpired:
+        status = None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    reader.join(5)
+    seconds = time.monotonic() - begin
+    if status is None:
+        lines.append(f"stopped after {limit} s\n")
+    return Run(
+        status, seconds, "".join(lines), _read(files["json"]), _read(files["report"]), _read(files["stats"])
+    )
