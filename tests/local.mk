@@ -1,2 +1,3 @@
 # tests
 include tests/unit/cache.mk
+include tests/loader.mk
