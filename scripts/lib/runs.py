@@ -88,8 +88,10 @@ def run(name, command, directory, *, device, hbm=None, schedule=None, shim=False
     command = [part.replace("{json}", files["json"]) for part in command]
     if device == "cpu":
         environment["JAX_PLATFORMS"] = "cpu"
-    # The settings are the program's alone: what starts it on the synthetic GPU runs without them.
-    command = ["env", *(f"{k}={v}" for k, v in settings.items()), *command]
+    # The preload and its settings are the program's alone; what the synthetic GPU adds to (XLA_FLAGS) is set before.
+    inner = {k: v for k, v in settings.items() if k.startswith(("LD_PRELOAD", "HBMSPILL"))}
+    environment.update((k, v) for k, v in settings.items() if k not in inner)
+    command = ["env", *(f"{k}={v}" for k, v in inner.items()), *command]
     if device == "synthetic":
         options = ["--report", files["report"]]
         options += ["--hbm", str(hbm)] if hbm else []
