@@ -14,6 +14,9 @@
  * back into its own wrappers.
  *
  * dlvsym is not interposed: libcuda's symbols have no versions, so nobody asks for one.
+ *
+ * Another preload library that owns dlsym: the first in LD_PRELOAD has the word, and goes on to the C
+ * library, since dlvsym does not find a dlsym without a version. So libhbmspill.so belongs first.
  */
 #include "shim/loader.h"
 #include "shim/log.h"

@@ -207,6 +207,12 @@ void *function_filter(void *answer, const char *symbol)
 {
     if (!answer)
         return answer;
+    /* libcudart may be the first to speak of the driver. */
+    if (!__atomic_load_n(&libraries[LIBRARY_DRIVER].filled, __ATOMIC_ACQUIRE)) {
+        struct link_map *object = object_of(answer);
+        if (object && is_of_library(object, LIBRARY_DRIVER))
+            bind_library(LIBRARY_DRIVER, object);
+    }
     for (size_t i = 0; i < FUNCTION_COUNT; i++)
         if (functions[i].hook && functions[i].library == LIBRARY_DRIVER &&
             (__atomic_load_n(functions[i].real, __ATOMIC_RELAXED) == answer ||

@@ -1,8 +1,48 @@
-# Tests of the loader layer.
+# Tests of the loader layer. The fakes are libraries that the helpers open by name; -rpath makes libtool build
+# check libraries as shared ones.
 if HAVE_CHECK
-check_PROGRAMS += %D%/unit/test_options
-TESTS += %D%/unit/test_options
+check_PROGRAMS += %D%/unit/test_options %D%/unit/test_loader
+TESTS += %D%/unit/test_options %D%/unit/test_loader
+endif
+check_PROGRAMS += %D%/loader/probe
+TESTS += %D%/loader/check_library.sh
+EXTRA_DIST += %D%/loader/check_library.sh
+
 %C%_unit_test_options_SOURCES = %D%/unit/test_options.c shim/options.c
 %C%_unit_test_options_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_unit_test_options_LDADD = $(CHECK_LIBS)
-endif
+
+%C%_unit_test_loader_SOURCES = %D%/unit/test_loader.c %D%/loader/run.c %D%/loader/run.h
+%C%_unit_test_loader_CPPFLAGS = $(AM_CPPFLAGS) -DLOADER_DIR='"$(abs_top_builddir)/%D%/loader"' \
+	-DPRELOAD_LIBRARY='"$(abs_top_builddir)/.libs/libhbmspill.so"'
+%C%_unit_test_loader_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_unit_test_loader_LDADD = $(CHECK_LIBS)
+
+%C%_loader_probe_SOURCES = %D%/loader/probe.c
+
+loader_module = -module -avoid-version -shared -rpath /nowhere
+check_LTLIBRARIES += \
+	%D%/loader/libcuda.la \
+	%D%/loader/libcudart.la \
+	%D%/loader/libcudnn.la \
+	%D%/loader/constructor.la \
+	%D%/loader/fake_forward.la \
+	%D%/loader/interposer.la \
+	%D%/loader/next_lower.la \
+	%D%/loader/next_upper.la
+%C%_loader_libcuda_la_SOURCES = %D%/loader/fake_cuda.c
+%C%_loader_libcuda_la_LDFLAGS = -shared -rpath /nowhere -version-info 1:0:0
+%C%_loader_libcudart_la_SOURCES = %D%/loader/fake_cudart.c
+%C%_loader_libcudart_la_LDFLAGS = -shared -rpath /nowhere -version-info 13:0:0
+%C%_loader_libcudnn_la_SOURCES = %D%/loader/fake_cudnn.c
+%C%_loader_libcudnn_la_LDFLAGS = -shared -rpath /nowhere -version-info 9:0:0
+%C%_loader_constructor_la_SOURCES = %D%/loader/constructor.c
+%C%_loader_constructor_la_LDFLAGS = $(loader_module)
+%C%_loader_fake_forward_la_SOURCES = %D%/loader/fake_forward.c
+%C%_loader_fake_forward_la_LDFLAGS = $(loader_module)
+%C%_loader_interposer_la_SOURCES = %D%/loader/interposer.c
+%C%_loader_interposer_la_LDFLAGS = $(loader_module)
+%C%_loader_next_lower_la_SOURCES = %D%/loader/next_lower.c
+%C%_loader_next_lower_la_LDFLAGS = $(loader_module)
+%C%_loader_next_upper_la_SOURCES = %D%/loader/next_upper.c
+%C%_loader_next_upper_la_LDFLAGS = $(loader_module)

@@ -1,0 +1,336 @@
+/*
+ * test_loader.c - the preload library in programs: what they see (tests/loader/probe.c) and what is said.
+ *
+ * LOADER_DIR is where the helpers were built; libtool leaves shared libraries in .libs below.
+ */
+#include "tests/loader/run.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LIBRARIES LOADER_DIR "/.libs"
+#define PRELOAD "LD_PRELOAD=" PRELOAD_LIBRARY
+#define PATH_TO_FAKES "LD_LIBRARY_PATH=" LIBRARIES
+#define HEAP "--xla_multiheap_size_constraint_per_heap"
+#define GRAPH "--xla_gpu_enable_command_buffer"
+#define NOTHING_ASKED "asked for none of the functions"
+
+static const struct run_outcome *probe(const char *name, const char *const *variables)
+{
+    const char *arguments[] = {LOADER_DIR "/probe", name, NULL};
+    const struct run_outcome *outcome = run_program(arguments, variables);
+    ck_assert_msg(outcome->status == 0, "%s ended with %d:\n%s%s", name, outcome->status, outcome->out,
+                  outcome->err);
+    return outcome;
+}
+
+/* Cases that need no more than the fakes; each is run with the driver's pointers and with distinct ones. */
+static const struct {
+    const char *name, *variables[4];
+} cases[] = {
+    {"plain", {NULL}},
+    {"plain", {"HBMSPILL=observe"}},
+    {"versions", {NULL}},
+    {"versions", {"FAKE_CUDA_DISTINCT=1"}},
+    {"runtime", {NULL}},
+    {"runtime", {"FAKE_CUDA_DISTINCT=1"}},
+    {"runtime", {"FAKE_CUDART_DIRECT=1"}},
+    {"handles", {NULL}},
+    {"dlerror", {NULL}},
+    {"foreign", {NULL}},
+    {"second_driver", {"PROBE_SECOND=" LOADER_DIR "/forward/libcuda.so.1"}},
+    {"constructor", {NULL}},
+    {"fork", {NULL}},
+    {"fork_before", {NULL}},
+};
+
+START_TEST(test_case)
+{
+    const char *variables[8] = {PRELOAD, PATH_TO_FAKES};
+    memcpy(variables + 2, cases[_i].variables, sizeof cases[_i].variables);
+    probe(cases[_i].name, variables);
+}
+END_TEST
+
+START_TEST(test_forwarding_driver)
+{
+    const char *variables[] = {PRELOAD, "LD_LIBRARY_PATH=" LOADER_DIR "/forward", NULL};
+    probe("forward", variables);
+}
+END_TEST
+
+/* Cold: each run is a new process. */
+START_TEST(test_threads)
+{
+    const char *variables[] = {PRELOAD, PATH_TO_FAKES, NULL};
+    const struct run_outcome *outcome = probe("threads", variables);
+    ck_assert_uint_eq(run_count_lines(outcome->err, NOTHING_ASKED), 1);
+}
+END_TEST
+
+/* Around the library under test, other preloads: wrappers that ask for RTLD_NEXT, another owner of dlsym. */
+#define UPPER LIBRARIES "/next_upper.so"
+#define LOWER LIBRARIES "/next_lower.so"
+#define INTERPOSER LIBRARIES "/interposer.so"
+
+static const char *const preloads[][3] = {
+    {"next", "LD_PRELOAD=" PRELOAD_LIBRARY " " UPPER " " LOWER},
+    {"next", "LD_PRELOAD=" UPPER " " PRELOAD_LIBRARY " " LOWER},
+    {"next", "LD_PRELOAD=" UPPER " " LOWER " " PRELOAD_LIBRARY},
+    {"interposed", "LD_PRELOAD=" INTERPOSER " " PRELOAD_LIBRARY, "PROBE_OBJECT=libcuda.so"},
+    {"interposed", "LD_PRELOAD=" PRELOAD_LIBRARY " " INTERPOSER, "PROBE_OBJECT=libhbmspill.so"},
+};
+
+START_TEST(test_preloads)
+{
+    const char *variables[] = {preloads[_i][1], PATH_TO_FAKES, preloads[_i][2], NULL};
+    probe(preloads[_i][0], variables);
+}
+END_TEST
+
+/* Without a successful cuInit nothing is said, whatever the variables are. */
+static const char *const silent[][3] = {
+    {"uninitialised", "HBMSPILL=maybe", "HBMSPILL_NONSENSE=1"},
+    {"init_fails", "HBMSPILL_LOG=trace", "HBMSPILL_SLICE=-1"},
+    {"off", "HBMSPILL=off", "HBMSPILL_NONSENSE=1"},
+};
+
+START_TEST(test_silent)
+{
+    const char *variables[] = {PRELOAD, PATH_TO_FAKES, silent[_i][1], silent[_i][2], NULL};
+    const struct run_outcome *outcome = probe(silent[_i][0], variables);
+    ck_assert_str_eq(outcome->out, "");
+    if (strcmp(silent[_i][0], "init_fails") != 0) /* trace tells of pointers handed out */
+        ck_assert_str_eq(outcome->err, "");
+}
+END_TEST
+
+/* What a job with typing errors is told: each once, by a line of the known form. */
+START_TEST(test_complaints)
+{
+    const char *variables[] = {PRELOAD, PATH_TO_FAKES, "HBMSPILL_HBM_LIMIT=lots", "HBMSPILL_HOSTLIMIT=3G",
+                               NULL};
+    const struct run_outcome *outcome = probe("threads", variables);
+    ck_assert_uint_eq(run_count_lines(outcome->err, "HBMSPILL_HBM_LIMIT=lots ignored: it takes a size"), 1);
+    ck_assert_uint_eq(
+        run_count_lines(outcome->err, "HBMSPILL_HOSTLIMIT ignored; the nearest is HBMSPILL_HOST_LIMIT"), 1);
+    ck_assert_uint_eq(run_count_lines(outcome->err, "hbmspill: warn [") +
+                          run_count_lines(outcome->err, "info ["),
+                      run_count_lines(outcome->err, ""));
+}
+END_TEST
+
+START_TEST(test_log_file)
+{
+    char path[64], variable[96], text[4096] = "";
+    snprintf(path, sizeof path, "/tmp/hbmspill-test-%ld.log", (long)getpid());
+    snprintf(variable, sizeof variable, "HBMSPILL_LOG_FILE=%s", path);
+    const char *variables[] = {PRELOAD, PATH_TO_FAKES, "HBMSPILL_LOG=info", variable, NULL};
+    const struct run_outcome *outcome = probe("plain", variables);
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    unlink(path);
+    ck_assert_str_eq(outcome->err, "");
+    ck_assert_uint_eq(run_count_lines(text, "set XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async"), 1);
+    ck_assert_uint_eq(run_count_lines(text, "added to XLA_FLAGS: " HEAP "=1 " GRAPH "="), 1);
+}
+END_TEST
+
+/* A log that cannot be opened is said on standard error. */
+START_TEST(test_log_file_missing)
+{
+    const char *variables[] = {PRELOAD, PATH_TO_FAKES, "HBMSPILL_LOG_FILE=/nowhere/x", "HBMSPILL=what", NULL};
+    const struct run_outcome *outcome = probe("plain", variables);
+    ck_assert_uint_eq(run_count_lines(outcome->err, "HBMSPILL=what ignored"), 1);
+}
+END_TEST
+
+/* What the environment is after the constructor. */
+static const struct {
+    const char *variables[4];
+    const char *flags, *allocator, *inherited;
+} environments[] = {
+    {{NULL}, HEAP "=1 " GRAPH "=", "cuda_async", "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1 " GRAPH "="},
+    {{"XLA_FLAGS=--a=1"},
+     "--a=1 " HEAP "=1 " GRAPH "=",
+     "cuda_async",
+     "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1 " GRAPH "="},
+    {{"XLA_FLAGS=--a=1", "HBMSPILL_SLICE=0"},
+     "--a=1 " GRAPH "=",
+     "cuda_async",
+     "XLA_PYTHON_CLIENT_ALLOCATOR;" GRAPH "="},
+    {{"XLA_FLAGS=" HEAP "=64 " GRAPH "=FUSION", "XLA_PYTHON_CLIENT_ALLOCATOR=bfc"},
+     HEAP "=64 " GRAPH "=FUSION",
+     "bfc",
+     "(unset)"},
+    {{"XLA_FLAGS=" GRAPH, "HBMSPILL_SLICE=4"},
+     GRAPH " " HEAP "=4",
+     "cuda_async",
+     "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=4"},
+    /* A name that only begins alike is another flag. */
+    {{"XLA_FLAGS=" GRAPH "_x=1\t-" HEAP},
+     GRAPH "_x=1\t-" HEAP " " HEAP "=1 " GRAPH "=",
+     "cuda_async",
+     "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1 " GRAPH "="},
+    /* A file of flags is XLA's to read. */
+    {{"XLA_FLAGS=/etc/flags"}, "/etc/flags", "cuda_async", "XLA_PYTHON_CLIENT_ALLOCATOR;"},
+    {{"HBMSPILL=off"}, "(unset)", "(unset)", "(unset)"},
+    {{"HBMSPILL=observe", "XLA_FLAGS=--a=1"}, "--a=1", "(unset)", "(unset)"},
+    /* What a parent process added is no choice of the user's. */
+    {{"XLA_FLAGS=--a=1 " HEAP "=1 " GRAPH "= --b=1", "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async",
+      "HBMSPILL_INHERITED=XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1 " GRAPH "=", "HBMSPILL_SLICE=7"},
+     "--a=1 --b=1 " HEAP "=7 " GRAPH "=",
+     "cuda_async",
+     "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=7 " GRAPH "="},
+    {{"XLA_FLAGS=" HEAP "=1 " GRAPH "=", "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async",
+      "HBMSPILL_INHERITED=XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1 " GRAPH "=", "HBMSPILL=off"},
+     "(unset)",
+     "(unset)",
+     "(unset)"},
+    {{"XLA_FLAGS=--c=1", "XLA_PYTHON_CLIENT_ALLOCATOR=bfc",
+      "HBMSPILL_INHERITED=XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1 " GRAPH "=", "HBMSPILL=off"},
+     "--c=1",
+     "bfc",
+     "(unset)"},
+    {{"HBMSPILL_INHERITED=rubbish"},
+     HEAP "=1 " GRAPH "=",
+     "cuda_async",
+     "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1 " GRAPH "="},
+};
+
+START_TEST(test_environment)
+{
+    const char *variables[8] = {PRELOAD};
+    char expected[1024];
+    memcpy(variables + 1, environments[_i].variables, sizeof environments[_i].variables);
+    snprintf(expected, sizeof expected,
+             "XLA_FLAGS=%s\nXLA_PYTHON_CLIENT_ALLOCATOR=%s\nHBMSPILL_INHERITED=%s\n", environments[_i].flags,
+             environments[_i].allocator, environments[_i].inherited);
+    const struct run_outcome *outcome = probe("environment", variables);
+    ck_assert_str_eq(outcome->out, expected);
+    ck_assert_str_eq(outcome->err, "");
+}
+END_TEST
+
+START_TEST(test_overwritten)
+{
+    const char *variables[] = {PRELOAD, PATH_TO_FAKES, NULL};
+    /* Before cuInit: the user's own per-heap constraint counts as theirs, and so does the allocator. */
+    const struct run_outcome *outcome = probe("overwrite", variables);
+    ck_assert_uint_eq(run_count_lines(outcome->err, "overwrote"), 1);
+    ck_assert_uint_eq(run_count_lines(outcome->err, "missing " GRAPH "=;"), 1);
+    ck_assert_uint_eq(run_count_lines(outcome->err, "set XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async (or"), 1);
+    /* After it. */
+    outcome = probe("overwrite_late", variables);
+    ck_assert_uint_eq(run_count_lines(outcome->err, "overwrote"), 1);
+    ck_assert_uint_eq(run_count_lines(outcome->err, "missing XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async " HEAP
+                                                    "=1 " GRAPH "=;"),
+                      1);
+}
+END_TEST
+
+/* Whether the allocator's choice is warned about at exit. */
+static const struct {
+    const char *variables[2];
+    unsigned int warnings;
+} allocators[] = {
+    {{NULL}, 0},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async"}, 0},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=vmm"}, 0},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=default"}, 1},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=bfc"}, 1},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=platform"}, 1},
+    {{"HBMSPILL=observe"}, 0},
+    {{"HBMSPILL=observe", "XLA_PYTHON_CLIENT_ALLOCATOR=bfc"}, 1},
+};
+
+START_TEST(test_allocator_warning)
+{
+    const char *variables[8] = {PRELOAD, PATH_TO_FAKES};
+    memcpy(variables + 2, allocators[_i].variables, sizeof allocators[_i].variables);
+    const struct run_outcome *outcome = probe("plain", variables);
+    ck_assert_uint_eq(run_count_lines(outcome->err, "asks for memory in large regions"),
+                      allocators[_i].warnings);
+    ck_assert_uint_eq(run_count_lines(outcome->err, NOTHING_ASKED), 1); /* nothing but cuInit is used here */
+}
+END_TEST
+
+/* Programs that have nothing to do with CUDA: the same output and exit status as without the preload. */
+static const char *const programs[][5] = {
+    {"bash", "-c", "echo hi; (exit 3); echo $?; x=$(echo sub | cat); echo $x; exit 7", NULL},
+    {"bash", "-c", "bash -c 'exit 9'; echo $?; export A=1; unset HOME; env | grep -c '^A='; no-such-command",
+     NULL},
+    {"sh", "-c", "kill -9 $$", NULL},
+    {"git", "--version", NULL},
+    {"git", "rev-parse", "--no-such-thing", NULL},
+    {"ls", "/", NULL},
+    {"python3", "-c",
+     "import ctypes, os, subprocess, sys; subprocess.run(['true'], check=True); "
+     "os.environ['A'] = '1'; print(os.popen('echo $A').read()); ctypes.CDLL(None).getpid(); "
+     "pid = os.fork(); (os._exit(0) if not pid else os.waitpid(pid, 0)); sys.exit(5)",
+     NULL},
+};
+
+START_TEST(test_other_programs)
+{
+    static struct run_outcome plain;
+    plain = *run_program(programs[_i], NULL);
+    static const char *const settings[][6] = {
+        {PRELOAD, NULL},
+        {PRELOAD, "HBMSPILL=%n%s", "HBMSPILL_HBM_LIMIT=-1e99999", "HBMSPILL_LOG=trace", "HBMSPILL_=\x80\xff",
+         NULL},
+        {PRELOAD, "HBMSPILL=off", NULL},
+        {PRELOAD, "XLA_FLAGS=   ", "HBMSPILL_LOG_FILE=/nowhere/%p%p%", "HBMSPILL_STATS=/nowhere/x", NULL},
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const struct run_outcome *outcome = run_program(programs[_i], settings[i]);
+        ck_assert_int_eq(outcome->status, plain.status);
+        ck_assert_str_eq(outcome->out, plain.out);
+        ck_assert_str_eq(outcome->err, plain.err);
+    }
+}
+END_TEST
+
+/* libcuda.so.1 that forwards to libcuda.so.1.1, side by side. */
+static void make_forward_directory(void)
+{
+    mkdir(LOADER_DIR "/forward", 0777);
+    unlink(LOADER_DIR "/forward/libcuda.so.1");
+    unlink(LOADER_DIR "/forward/libcuda.so.1.1");
+    ck_assert_int_eq(symlink("../.libs/fake_forward.so", LOADER_DIR "/forward/libcuda.so.1"), 0);
+    ck_assert_int_eq(symlink("../.libs/libcuda.so.1", LOADER_DIR "/forward/libcuda.so.1.1"), 0);
+}
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+int main(void)
+{
+    Suite *suite = suite_create("loader");
+    TCase *tests = tcase_create("loader");
+    tcase_set_timeout(tests, 90);
+    tcase_add_unchecked_fixture(tests, make_forward_directory, NULL);
+    tcase_add_loop_test(tests, test_case, 0, COUNT(cases));
+    tcase_add_test(tests, test_forwarding_driver);
+    tcase_add_loop_test(tests, test_threads, 0, 20);
+    tcase_add_loop_test(tests, test_preloads, 0, COUNT(preloads));
+    tcase_add_loop_test(tests, test_silent, 0, COUNT(silent));
+    tcase_add_test(tests, test_complaints);
+    tcase_add_test(tests, test_log_file);
+    tcase_add_test(tests, test_log_file_missing);
+    tcase_add_loop_test(tests, test_environment, 0, COUNT(environments));
+    tcase_add_test(tests, test_overwritten);
+    tcase_add_loop_test(tests, test_allocator_warning, 0, COUNT(allocators));
+    tcase_add_loop_test(tests, test_other_programs, 0, COUNT(programs));
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
