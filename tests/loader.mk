@@ -4,7 +4,7 @@ if HAVE_CHECK
 check_PROGRAMS += %D%/unit/test_options %D%/unit/test_loader
 TESTS += %D%/unit/test_options %D%/unit/test_loader
 endif
-check_PROGRAMS += %D%/loader/probe
+check_PROGRAMS += %D%/loader/probe %D%/loader/every_hook
 TESTS += %D%/loader/check_library.sh
 EXTRA_DIST += %D%/loader/check_library.sh
 
@@ -19,6 +19,14 @@ EXTRA_DIST += %D%/loader/check_library.sh
 %C%_unit_test_loader_LDADD = $(CHECK_LIBS)
 
 %C%_loader_probe_SOURCES = %D%/loader/probe.c
+%C%_loader_every_hook_SOURCES = %D%/loader/every_hook.c
+
+# The typedefs as text, for every_hook.c to count parameters in.
+EXTRA_%C%_unit_test_loader_DEPENDENCIES = %D%/loader/typedefs.txt
+CLEANFILES = %D%/loader/typedefs.txt
+%D%/loader/typedefs.txt: Makefile
+	$(AM_V_GEN)$(MKDIR_P) %D%/loader && echo '#include <cudaTypedefs.h>' | \
+		$(CPP) $(CUDA_CPPFLAGS) -P - > $@.tmp && mv $@.tmp $@
 
 loader_module = -module -avoid-version -shared -rpath /nowhere
 check_LTLIBRARIES += \
@@ -26,6 +34,7 @@ check_LTLIBRARIES += \
 	%D%/loader/libcudart.la \
 	%D%/loader/libcudnn.la \
 	%D%/loader/constructor.la \
+	%D%/loader/fake_every.la \
 	%D%/loader/fake_forward.la \
 	%D%/loader/interposer.la \
 	%D%/loader/next_lower.la \
@@ -38,6 +47,8 @@ check_LTLIBRARIES += \
 %C%_loader_libcudnn_la_LDFLAGS = -shared -rpath /nowhere -version-info 9:0:0
 %C%_loader_constructor_la_SOURCES = %D%/loader/constructor.c
 %C%_loader_constructor_la_LDFLAGS = $(loader_module)
+%C%_loader_fake_every_la_SOURCES = %D%/loader/fake_every.c
+%C%_loader_fake_every_la_LDFLAGS = $(loader_module)
 %C%_loader_fake_forward_la_SOURCES = %D%/loader/fake_forward.c
 %C%_loader_fake_forward_la_LDFLAGS = $(loader_module)
 %C%_loader_interposer_la_SOURCES = %D%/loader/interposer.c

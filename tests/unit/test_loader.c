@@ -63,6 +63,17 @@ START_TEST(test_forwarding_driver)
 }
 END_TEST
 
+/* Hooks that have nothing to do forward, all of them. */
+START_TEST(test_every_hook_forwards)
+{
+    static const char *const modes[] = {"HBMSPILL=on", "HBMSPILL=observe"};
+    const char *variables[] = {PRELOAD, "LD_LIBRARY_PATH=" LOADER_DIR "/every", modes[_i], NULL};
+    const char *arguments[] = {LOADER_DIR "/every_hook", LOADER_DIR "/typedefs.txt", NULL};
+    const struct run_outcome *outcome = run_program(arguments, variables);
+    ck_assert_msg(outcome->status == 0, "ended with %d:\n%s%s", outcome->status, outcome->out, outcome->err);
+}
+END_TEST
+
 /* Cold: each run is a new process. */
 START_TEST(test_threads)
 {
@@ -297,9 +308,12 @@ START_TEST(test_other_programs)
 }
 END_TEST
 
-/* libcuda.so.1 that forwards to libcuda.so.1.1, side by side. */
-static void make_forward_directory(void)
+/* Directories with other drivers in them: one of stubs, one that forwards to libcuda.so.1.1 beside it. */
+static void make_directories(void)
 {
+    mkdir(LOADER_DIR "/every", 0777);
+    unlink(LOADER_DIR "/every/libcuda.so.1");
+    ck_assert_int_eq(symlink("../.libs/fake_every.so", LOADER_DIR "/every/libcuda.so.1"), 0);
     mkdir(LOADER_DIR "/forward", 0777);
     unlink(LOADER_DIR "/forward/libcuda.so.1");
     unlink(LOADER_DIR "/forward/libcuda.so.1.1");
@@ -314,9 +328,10 @@ int main(void)
     Suite *suite = suite_create("loader");
     TCase *tests = tcase_create("loader");
     tcase_set_timeout(tests, 90);
-    tcase_add_unchecked_fixture(tests, make_forward_directory, NULL);
+    tcase_add_unchecked_fixture(tests, make_directories, NULL);
     tcase_add_loop_test(tests, test_case, 0, COUNT(cases));
     tcase_add_test(tests, test_forwarding_driver);
+    tcase_add_loop_test(tests, test_every_hook_forwards, 0, 2);
     tcase_add_loop_test(tests, test_threads, 0, 20);
     tcase_add_loop_test(tests, test_preloads, 0, COUNT(preloads));
     tcase_add_loop_test(tests, test_silent, 0, COUNT(silent));
