@@ -125,7 +125,7 @@ void environment_prepare(bool add)
     if (text == MAP_FAILED)
         return;
     char *own = text, *marker = text + room;
-    strcpy(own, flags ? flags : "");
+    snprintf(own, room, "%s", flags ? flags : "");
     if (inherited) {
         const char *words = strchr(inherited, ';');
         if (words && words[1]) {

@@ -14,8 +14,17 @@ static void *inner(const char *name)
     return library ? dlsym(library, name) : NULL;
 }
 
+/* It looks at once for what it will need. If these answers were hooks, the hooks would be bound to the wrong
+ * driver. */
+static void *first;
+
+__attribute__((constructor)) static void load(void)
+{
+    first = inner("cuInit");
+}
+
 EXPORT CUresult cuInit(unsigned int flags)
 {
     CUresult (*function)(unsigned int) = (CUresult(*)(unsigned int))inner("cuInit");
-    return function ? function(flags) : CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+    return function && (void *)function == first ? function(flags) : CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
 }

@@ -34,6 +34,15 @@ typedef cudaError_t entry_version_function(const char *symbol, void **pointer, u
 
 static int failures;
 
+/* For what the rest of a case cannot do without. */
+#define REQUIRE(condition)                                                                                   \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                                           \
+            exit(1);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
 #define CHECK(condition)                                                                                     \
     do {                                                                                                     \
         if (!(condition)) {                                                                                  \
@@ -233,7 +242,8 @@ static void case_interposed(void)
     const char *object = getenv("PROBE_OBJECT");
     unsigned long *calls = dlsym(RTLD_DEFAULT, "interposer_calls");
     void *driver = open_driver();
-    CHECK(calls && (*calls > 0) == !strcmp(object, DRIVER));
+    REQUIRE(calls && object);
+    CHECK((*calls > 0) == !strcmp(object, DRIVER));
     for (int i = 0; i < 1000 && !failures; i++) {
         CHECK(lies_in(dlsym(driver, "cuInit"), object));
         CHECK(lies_in(dlsym(driver, "cuFakeUnlisted"), DRIVER));
@@ -434,16 +444,22 @@ static void case_overwrite_late(void)
     setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer_not=1", 1);
 }
 
+static const char *value_of(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? value : "(unset)";
+}
+
 /* The environment the constructor leaves is the one everybody sees, and can be changed. */
 static void case_environment(void)
 {
     const char *names[] = {"XLA_FLAGS", "XLA_PYTHON_CLIENT_ALLOCATOR", "HBMSPILL_INHERITED"};
     for (size_t i = 0; i < 3; i++)
-        printf("%s=%s\n", names[i], getenv(names[i]) ? getenv(names[i]) : "(unset)");
+        printf("%s=%s\n", names[i], value_of(names[i]));
     size_t before = 0, after = 0;
     for (char **variable = environ; *variable; variable++)
         before++;
-    CHECK(!setenv("PROBE_NEW", "1", 1) && !strcmp(getenv("PROBE_NEW"), "1"));
+    CHECK(!setenv("PROBE_NEW", "1", 1) && !strcmp(value_of("PROBE_NEW"), "1"));
     CHECK(!unsetenv("PROBE_NEW") && !getenv("PROBE_NEW"));
     for (char **variable = environ; *variable; variable++)
         after++;

@@ -43,7 +43,6 @@ static const struct {
     {"dlerror", {NULL}},
     {"foreign", {NULL}},
     {"second_driver", {"PROBE_SECOND=" LOADER_DIR "/forward/libcuda.so.1"}},
-    {"constructor", {NULL}},
     {"fork", {NULL}},
     {"fork_before", {NULL}},
 };
@@ -80,6 +79,13 @@ START_TEST(test_threads)
     const char *variables[] = {PRELOAD, PATH_TO_FAKES, NULL};
     const struct run_outcome *outcome = probe("threads", variables);
     ck_assert_uint_eq(run_count_lines(outcome->err, NOTHING_ASKED), 1);
+}
+END_TEST
+
+START_TEST(test_constructors)
+{
+    const char *variables[] = {PRELOAD, PATH_TO_FAKES, NULL};
+    probe("constructor", variables);
 }
 END_TEST
 
@@ -272,20 +278,23 @@ START_TEST(test_allocator_warning)
 }
 END_TEST
 
+static const char shell_script[] = "echo hi; (exit 3); echo $?; x=$(echo sub | cat); echo $x; exit 7";
+static const char nested_script[] = "bash -c 'exit 9'; echo $?; export A=1; unset HOME; env | grep -c '^A=';"
+                                    "no-such-command";
+static const char python_script[] =
+    "import ctypes, os, subprocess, sys; subprocess.run(['true'], check=True); os.environ['A'] = '1';"
+    "print(os.popen('echo $A').read()); ctypes.CDLL(None).getpid(); pid = os.fork();"
+    "(os._exit(0) if not pid else os.waitpid(pid, 0)); sys.exit(5)";
+
 /* Programs that have nothing to do with CUDA: the same output and exit status as without the preload. */
 static const char *const programs[][5] = {
-    {"bash", "-c", "echo hi; (exit 3); echo $?; x=$(echo sub | cat); echo $x; exit 7", NULL},
-    {"bash", "-c", "bash -c 'exit 9'; echo $?; export A=1; unset HOME; env | grep -c '^A='; no-such-command",
-     NULL},
+    {"bash", "-c", shell_script, NULL},
+    {"bash", "-c", nested_script, NULL},
     {"sh", "-c", "kill -9 $$", NULL},
     {"git", "--version", NULL},
     {"git", "rev-parse", "--no-such-thing", NULL},
     {"ls", "/", NULL},
-    {"python3", "-c",
-     "import ctypes, os, subprocess, sys; subprocess.run(['true'], check=True); "
-     "os.environ['A'] = '1'; print(os.popen('echo $A').read()); ctypes.CDLL(None).getpid(); "
-     "pid = os.fork(); (os._exit(0) if not pid else os.waitpid(pid, 0)); sys.exit(5)",
-     NULL},
+    {"python3", "-c", python_script, NULL},
 };
 
 START_TEST(test_other_programs)
@@ -333,6 +342,7 @@ int main(void)
     tcase_add_test(tests, test_forwarding_driver);
     tcase_add_loop_test(tests, test_every_hook_forwards, 0, 2);
     tcase_add_loop_test(tests, test_threads, 0, 20);
+    tcase_add_loop_test(tests, test_constructors, 0, 10);
     tcase_add_loop_test(tests, test_preloads, 0, COUNT(preloads));
     tcase_add_loop_test(tests, test_silent, 0, COUNT(silent));
     tcase_add_test(tests, test_complaints);
