@@ -54,7 +54,10 @@ void hooks_driver_ready(void);
 /* A pointer to hook_<name> was handed out. Any thread, possibly before cuInit; the name is a constant. */
 void hooks_intercepted(const char *name);
 
-/* The process, which was active, exits. No driver call: the driver may be gone (CUDA_ERROR_DEINITIALIZED). */
+/*
+ * The process, which was active, exits. No driver call: the driver may be gone (CUDA_ERROR_DEINITIALIZED).
+ * Other threads may still be in hooks, so a lock may never come free.
+ */
 void hooks_exit(void);
 
 /* In the child of a fork of an active process, before anything else runs there: async-signal-safe work only.
