@@ -56,7 +56,7 @@ void log_line(enum log_level level, const char *subsystem, const char *format, .
 {
     const int saved_errno = errno;
     char line[LOG_LINE_MAX];
-    const size_t room = sizeof line - 1; /* the newline always fits */
+    const size_t room = sizeof line; /* the newline takes the place of the final zero */
 
     int head = snprintf(line, room, "hbmspill: %s [%ld %s] ", level_names[level], (long)getpid(), subsystem);
     size_t length = head < 0 ? 0 : (size_t)head;

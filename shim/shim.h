@@ -56,7 +56,8 @@ void hooks_intercepted(const char *name);
 
 /*
  * The process, which was active, exits. No driver call: the driver may be gone (CUDA_ERROR_DEINITIALIZED).
- * Other threads may still be in hooks, so a lock may never come free.
+ * Other threads may still be in hooks, so a lock may never come free, and destructors of other libraries may
+ * call hooks after this.
  */
 void hooks_exit(void);
 

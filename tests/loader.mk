@@ -1,8 +1,9 @@
 # Tests of the loader layer. The fakes are libraries that the helpers open by name; -rpath makes libtool build
 # check libraries as shared ones.
 if HAVE_CHECK
-check_PROGRAMS += %D%/unit/test_options %D%/unit/test_loader
-TESTS += %D%/unit/test_options %D%/unit/test_loader
+loader_unit_tests = %D%/unit/test_options %D%/unit/test_loader_log %D%/unit/test_loader
+check_PROGRAMS += $(loader_unit_tests)
+TESTS += $(loader_unit_tests)
 endif
 check_PROGRAMS += %D%/loader/probe %D%/loader/every_hook
 TESTS += %D%/loader/check_library.sh
@@ -11,6 +12,10 @@ EXTRA_DIST += %D%/loader/check_library.sh
 %C%_unit_test_options_SOURCES = %D%/unit/test_options.c shim/options.c
 %C%_unit_test_options_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_unit_test_options_LDADD = $(CHECK_LIBS)
+
+%C%_unit_test_loader_log_SOURCES = %D%/unit/test_loader_log.c shim/log.c shim/options.c
+%C%_unit_test_loader_log_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_unit_test_loader_log_LDADD = $(CHECK_LIBS)
 
 %C%_unit_test_loader_SOURCES = %D%/unit/test_loader.c %D%/loader/run.c %D%/loader/run.h
 %C%_unit_test_loader_CPPFLAGS = $(AM_CPPFLAGS) -DLOADER_DIR='"$(abs_top_builddir)/%D%/loader"' \
