@@ -219,7 +219,10 @@ void *function_filter(void *answer, const char *symbol)
              __atomic_load_n(&functions[i].by_version, __ATOMIC_RELAXED) == answer))
             return handed_out(&functions[i]);
     const struct function *function = symbol ? find_by_version(answer, symbol) : NULL;
-    return function ? handed_out(function) : answer;
+    if (function)
+        return handed_out(function);
+    log_debug("loader", "%s was asked for and is passed through", symbol ? symbol : "?");
+    return answer;
 }
 
 unsigned long function_substitutions(void)

@@ -97,6 +97,7 @@ static void case_plain(void)
     CHECK(init(1) == CUDA_ERROR_INVALID_VALUE);
     CHECK(init(0) == CUDA_SUCCESS);
     CHECK(*calls == 3);
+    CHECK(lies_in(dlsym(driver, "cuFakeUnlisted"), DRIVER)); /* now that there is a log */
 }
 
 /* A job that looks everything up and initialises nothing. */

@@ -158,6 +158,17 @@ START_TEST(test_log_file)
 }
 END_TEST
 
+/* What a job uses of the driver that hbmspill knows nothing of, for when a new version of it does something
+ * new. */
+START_TEST(test_unlisted_is_named)
+{
+    const char *variables[] = {PRELOAD, PATH_TO_FAKES, "HBMSPILL_LOG=debug", NULL};
+    const struct run_outcome *outcome = probe("plain", variables);
+    ck_assert_uint_eq(run_count_lines(outcome->err, "cuFakeUnlisted was asked for and is passed through"), 1);
+    ck_assert_uint_eq(run_count_lines(outcome->err, "cuInit was asked for"), 0);
+}
+END_TEST
+
 /* A log that cannot be opened is said on standard error. */
 START_TEST(test_log_file_missing)
 {
@@ -350,6 +361,7 @@ int main(void)
     tcase_add_test(tests, test_complaints);
     tcase_add_test(tests, test_log_file);
     tcase_add_test(tests, test_log_file_missing);
+    tcase_add_test(tests, test_unlisted_is_named);
     tcase_add_loop_test(tests, test_environment, 0, COUNT(environments));
     tcase_add_test(tests, test_overwritten);
     tcase_add_loop_test(tests, test_allocator_warning, 0, COUNT(allocators));
