@@ -214,6 +214,9 @@ void *function_filter(void *answer, const char *symbol)
             bind_library(LIBRARY_DRIVER, object);
     }
     for (size_t i = 0; i < FUNCTION_COUNT; i++)
+        if (functions[i].hook == answer)
+            return answer; /* libcudart asked through cuGetProcAddress, which gave it */
+    for (size_t i = 0; i < FUNCTION_COUNT; i++)
         if (functions[i].hook && functions[i].library == LIBRARY_DRIVER &&
             (__atomic_load_n(functions[i].real, __ATOMIC_RELAXED) == answer ||
              __atomic_load_n(&functions[i].by_version, __ATOMIC_RELAXED) == answer))
