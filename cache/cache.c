@@ -124,6 +124,7 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
     /* Whoever had the address before has finished with it before its new owner starts, whatever their
      * streams. */
     edges_merge(&segment->ready, &segment->last_use);
+    segment->fresh = true;
     if (segment->live_items == 1) {
         edges_clear(&segment->last_use);
         segment->fixed = false;

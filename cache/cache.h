@@ -65,7 +65,7 @@ struct cache_op {
         bool in_slot;
     } * touched, inline_touched[CACHE_OP_INLINE];
     uint64_t id;
-    bool waited; /* the stream was made to wait for something */
+    bool handed_over; /* it waits for something, or touches memory that had another owner: no early start */
     struct cache_failure failure;
 };
 
@@ -103,7 +103,7 @@ void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted);
 int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key stream, uint64_t *dst,
                      uint64_t *src, uint64_t size, bool *in_slot);
 
-/* Brings an allocation in and keeps it there for good. */
+/* Brings an allocation in, waits until it is there, and keeps it there for good. */
 int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failure);
 
 /* The job is about to destroy a stream. */

@@ -57,7 +57,7 @@ static int op_start(struct cache *cache, struct cache_op *op, struct stream_key 
     op->touched = op->inline_touched;
     op->count = 0;
     op->capacity = CACHE_OP_INLINE;
-    op->waited = false;
+    op->handed_over = false;
     while ((error = streams_find(&cache->streams, stream, &op->stream, &need.event)) == -EBUSY) {
         error = cache_satisfy(cache, &need);
         if (error)
@@ -176,7 +176,7 @@ static int op_order(struct cache *cache, struct cache_op *op)
         if (error)
             return error;
     }
-    op->waited = cache->statistics.stream_waits != waits;
+    op->handed_over = cache->statistics.stream_waits != waits;
     if (for_copy_in)
         cache->statistics.copies_waited_for++;
     return 0;
@@ -190,6 +190,8 @@ static void op_note_contents(struct cache *cache, struct cache_op *op)
         if (op->touched[i].in_slot)
             continue;
         residency_contents(cache, segment);
+        op->handed_over |= segment->fresh;
+        segment->fresh = false;
         if (op->touched[i].access & CACHE_WRITE)
             segment->slot_clean = false;
     }
@@ -400,6 +402,18 @@ int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key
     return error;
 }
 
+/* Waits, without the lock, until everything the segment's operations come after has completed. */
+static int wait_ready(struct cache *cache, const struct segment *segment)
+{
+    struct need need = {.kind = NEED_EVENT};
+    int error = 0;
+
+    while (!error && !streams_completed(&cache->streams, &segment->ready, &need.event, &error))
+        if (!error)
+            error = cache_satisfy(cache, &need);
+    return error;
+}
+
 int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failure)
 {
     struct cache_op op = {.stream = STREAM_IN};
@@ -422,6 +436,7 @@ int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failu
             op_note_contents(cache, &op);
             segment->fixed = true;
             op_unpin(cache, &op);
+            error = wait_ready(cache, segment);
         }
     }
     op_clear(&op);

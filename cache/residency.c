@@ -447,6 +447,6 @@ int residency_fill(struct cache *cache, struct segment *segment, struct need *ne
     } else {
         edges_merge(&segment->ready, &frames);
     }
-    segment->filled = true;
+    segment->filled = segment->fresh = true;
     return 0;
 }

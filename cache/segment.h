@@ -54,6 +54,7 @@ struct segment {
     bool filled;        /* all frames owned, contents on their way: its edges count, not the frames' */
     bool mapped;        /* its address leads to its frames; false after an unmapping failed half-way */
     bool slot_clean;    /* the slot has what the frames have */
+    bool fresh;         /* no operation was begun since it got its frames, or its address a new owner */
     bool listed_idle;   /* in the list of those with frames but without contents */
     struct slot *slot;
     struct edges ready;                      /* every operation comes after these */

@@ -1,6 +1,9 @@
 /*
  * lifecycle.c - what the hooks do when the process becomes active, forks and exits.
+ *
+ * At exit the driver may be gone already, so nothing is given back: the counters are read and said, no more.
  */
+#include "hooks/report.h"
 #include "shim/log.h"
 #include "shim/shim.h"
 
@@ -19,7 +22,7 @@ void hooks_intercepted(const char *name)
 
 void hooks_exit(void)
 {
-    log_debug("hooks", "exit; %u functions were handed out", atomic_load(&handed_out));
+    report_exit();
 }
 
 void hooks_fork_child(void)

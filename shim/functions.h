@@ -22,17 +22,240 @@
 #include <stdbool.h>
 
 #undef cuGetProcAddress
+#undef cuGetProcAddress_v2
+#undef cuMemAllocAsync
+#undef cuMemAllocFromPoolAsync
+#undef cuMemFreeAsync
+#undef cuStreamBeginCaptureToGraph
+#undef cuStreamEndCapture
+#undef cuLaunchKernel
+#undef cuLaunchKernelEx
+#undef cuLaunchCooperativeKernel
+#undef cuGraphAddNode
+#undef cuGraphInstantiateWithParams
+#undef cuGraphLaunch
+#undef cuMemcpyPeer
+#undef cuMemcpyPeerAsync
+#undef cuMemcpyBatchAsync
+#undef cuMemcpy3DBatchAsync
+#undef cuMemcpy
+#undef cuMemcpy3DPeer
+#undef cuMemcpyAsync
+#undef cuMemsetD8Async
+#undef cuMemsetD16Async
+#undef cuMemsetD32Async
+#undef cuMemsetD2D8Async
+#undef cuMemsetD2D16Async
+#undef cuMemsetD2D32Async
+#undef cuMemcpy3DPeerAsync
+#undef cuStreamSynchronize
+#undef cuStreamWaitEvent
+#undef cuEventRecord
+
+/* In cudaTypedefs.h only for those who ask for the old interface. */
+typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v11000)(CUgraphExec *exec, CUgraph graph, CUgraphNode *failed,
+                                                         char *text, size_t size);
 
 /* clang-format off */
 #define HBMSPILL_HOOKED(X) \
     X(cuInit, PFN_cuInit_v2000) \
     X(cuGetProcAddress, PFN_cuGetProcAddress_v11030) \
     X(cuGetProcAddress_v2, PFN_cuGetProcAddress_v12000) \
-    X(cuGetProcAddress_v2_ptsz, PFN_cuGetProcAddress_v12000)
+    X(cuGetProcAddress_v2_ptsz, PFN_cuGetProcAddress_v12000) \
+    X(cuMemAlloc_v2, PFN_cuMemAlloc_v3020) \
+    X(cuMemAllocPitch_v2, PFN_cuMemAllocPitch_v3020) \
+    X(cuMemAllocManaged, PFN_cuMemAllocManaged_v6000) \
+    X(cuMemAllocAsync, PFN_cuMemAllocAsync_v11020) \
+    X(cuMemAllocAsync_ptsz, PFN_cuMemAllocAsync_v11020_ptsz) \
+    X(cuMemAllocFromPoolAsync, PFN_cuMemAllocFromPoolAsync_v11020) \
+    X(cuMemAllocFromPoolAsync_ptsz, PFN_cuMemAllocFromPoolAsync_v11020_ptsz) \
+    X(cuMemFree_v2, PFN_cuMemFree_v3020) \
+    X(cuMemFreeAsync, PFN_cuMemFreeAsync_v11020) \
+    X(cuMemFreeAsync_ptsz, PFN_cuMemFreeAsync_v11020_ptsz) \
+    X(cuMemPoolCreate, PFN_cuMemPoolCreate_v11020) \
+    X(cuMemPoolDestroy, PFN_cuMemPoolDestroy_v11020) \
+    X(cuMemPoolGetAttribute, PFN_cuMemPoolGetAttribute_v11020) \
+    X(cuMemCreate, PFN_cuMemCreate_v10020) \
+    X(cuMemRelease, PFN_cuMemRelease_v10020) \
+    X(cuMemMap, PFN_cuMemMap_v10020) \
+    X(cuMemUnmap, PFN_cuMemUnmap_v10020) \
+    X(cuMemGetInfo_v2, PFN_cuMemGetInfo_v3020) \
+    X(cuDeviceTotalMem_v2, PFN_cuDeviceTotalMem_v3020) \
+    X(cuMemGetAddressRange_v2, PFN_cuMemGetAddressRange_v3020) \
+    X(cuPointerGetAttribute, PFN_cuPointerGetAttribute_v4000) \
+    X(cuPointerGetAttributes, PFN_cuPointerGetAttributes_v7000) \
+    X(cuPointerSetAttribute, PFN_cuPointerSetAttribute_v6000) \
+    X(cuMemGetHandleForAddressRange, PFN_cuMemGetHandleForAddressRange_v11070) \
+    X(cuMemRetainAllocationHandle, PFN_cuMemRetainAllocationHandle_v11000) \
+    X(cuMulticastBindAddr, PFN_cuMulticastBindAddr_v12010) \
+    X(cuTexObjectCreate, PFN_cuTexObjectCreate_v5000) \
+    X(cuTexRefSetAddress_v2, PFN_cuTexRefSetAddress_v3020) \
+    X(cuTexRefSetAddress2D_v3, PFN_cuTexRefSetAddress2D_v4010) \
+    X(cuTensorMapEncodeTiled, PFN_cuTensorMapEncodeTiled_v12000) \
+    X(cuTensorMapEncodeIm2col, PFN_cuTensorMapEncodeIm2col_v12000) \
+    X(cuTensorMapEncodeIm2colWide, PFN_cuTensorMapEncodeIm2colWide_v12080) \
+    X(cuTensorMapReplaceAddress, PFN_cuTensorMapReplaceAddress_v12000) \
+    X(cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000) \
+    X(cuStreamBeginCapture_v2, PFN_cuStreamBeginCapture_v10010) \
+    X(cuStreamBeginCapture_v2_ptsz, PFN_cuStreamBeginCapture_v10010_ptsz) \
+    X(cuStreamBeginCaptureToGraph, PFN_cuStreamBeginCaptureToGraph_v12030) \
+    X(cuStreamBeginCaptureToGraph_ptsz, PFN_cuStreamBeginCaptureToGraph_v12030_ptsz) \
+    X(cuStreamEndCapture, PFN_cuStreamEndCapture_v10000) \
+    X(cuStreamEndCapture_ptsz, PFN_cuStreamEndCapture_v10000_ptsz) \
+    X(cuStreamBatchMemOp_v2, PFN_cuStreamBatchMemOp_v11070) \
+    X(cuStreamBatchMemOp_v2_ptsz, PFN_cuStreamBatchMemOp_v11070_ptsz) \
+    X(cuLaunchKernel, PFN_cuLaunchKernel_v4000) \
+    X(cuLaunchKernel_ptsz, PFN_cuLaunchKernel_v7000_ptsz) \
+    X(cuLaunchKernelEx, PFN_cuLaunchKernelEx_v11060) \
+    X(cuLaunchKernelEx_ptsz, PFN_cuLaunchKernelEx_v11060_ptsz) \
+    X(cuLaunchCooperativeKernel, PFN_cuLaunchCooperativeKernel_v9000) \
+    X(cuLaunchCooperativeKernel_ptsz, PFN_cuLaunchCooperativeKernel_v9000_ptsz) \
+    X(cuModuleLoad, PFN_cuModuleLoad_v2000) \
+    X(cuModuleLoadData, PFN_cuModuleLoadData_v2000) \
+    X(cuModuleLoadDataEx, PFN_cuModuleLoadDataEx_v2010) \
+    X(cuModuleLoadFatBinary, PFN_cuModuleLoadFatBinary_v2000) \
+    X(cuModuleUnload, PFN_cuModuleUnload_v2000) \
+    X(cuLibraryLoadData, PFN_cuLibraryLoadData_v12000) \
+    X(cuLibraryUnload, PFN_cuLibraryUnload_v12000) \
+    X(cuGraphAddKernelNode_v2, PFN_cuGraphAddKernelNode_v12000) \
+    X(cuGraphAddMemcpyNode, PFN_cuGraphAddMemcpyNode_v10000) \
+    X(cuGraphAddMemsetNode, PFN_cuGraphAddMemsetNode_v10000) \
+    X(cuGraphAddChildGraphNode, PFN_cuGraphAddChildGraphNode_v10000) \
+    X(cuGraphAddBatchMemOpNode, PFN_cuGraphAddBatchMemOpNode_v11070) \
+    X(cuGraphAddNode, PFN_cuGraphAddNode_v12020) \
+    X(cuGraphAddNode_v2, PFN_cuGraphAddNode_v12030) \
+    X(cuGraphKernelNodeSetParams_v2, PFN_cuGraphKernelNodeSetParams_v12000) \
+    X(cuGraphMemcpyNodeSetParams, PFN_cuGraphMemcpyNodeSetParams_v10000) \
+    X(cuGraphMemsetNodeSetParams, PFN_cuGraphMemsetNodeSetParams_v10000) \
+    X(cuGraphNodeSetParams, PFN_cuGraphNodeSetParams_v12020) \
+    X(cuGraphClone, PFN_cuGraphClone_v10000) \
+    X(cuGraphDestroy, PFN_cuGraphDestroy_v10000) \
+    X(cuGraphInstantiateWithFlags, PFN_cuGraphInstantiateWithFlags_v11040) \
+    X(cuGraphInstantiateWithParams, PFN_cuGraphInstantiateWithParams_v12000) \
+    X(cuGraphInstantiateWithParams_ptsz, PFN_cuGraphInstantiateWithParams_v12000_ptsz) \
+    X(cuGraphInstantiate_v2, PFN_cuGraphInstantiate_v11000) \
+    X(cuGraphExecDestroy, PFN_cuGraphExecDestroy_v10000) \
+    X(cuGraphExecUpdate_v2, PFN_cuGraphExecUpdate_v12000) \
+    X(cuGraphExecKernelNodeSetParams_v2, PFN_cuGraphExecKernelNodeSetParams_v12000) \
+    X(cuGraphExecMemcpyNodeSetParams, PFN_cuGraphExecMemcpyNodeSetParams_v10020) \
+    X(cuGraphExecMemsetNodeSetParams, PFN_cuGraphExecMemsetNodeSetParams_v10020) \
+    X(cuGraphExecChildGraphNodeSetParams, PFN_cuGraphExecChildGraphNodeSetParams_v11010) \
+    X(cuGraphExecBatchMemOpNodeSetParams, PFN_cuGraphExecBatchMemOpNodeSetParams_v11070) \
+    X(cuGraphExecNodeSetParams, PFN_cuGraphExecNodeSetParams_v12020) \
+    X(cuGraphLaunch, PFN_cuGraphLaunch_v10000) \
+    X(cuGraphLaunch_ptsz, PFN_cuGraphLaunch_v10000_ptsz) \
+    X(cuMemcpyPeer, PFN_cuMemcpyPeer_v4000) \
+    X(cuMemcpyPeer_ptds, PFN_cuMemcpyPeer_v7000_ptds) \
+    X(cuMemcpyPeerAsync, PFN_cuMemcpyPeerAsync_v4000) \
+    X(cuMemcpyPeerAsync_ptsz, PFN_cuMemcpyPeerAsync_v7000_ptsz) \
+    X(cuMemcpyDtoA_v2, PFN_cuMemcpyDtoA_v3020) \
+    X(cuMemcpyDtoA_v2_ptds, PFN_cuMemcpyDtoA_v7000_ptds) \
+    X(cuMemcpyAtoD_v2, PFN_cuMemcpyAtoD_v3020) \
+    X(cuMemcpyAtoD_v2_ptds, PFN_cuMemcpyAtoD_v7000_ptds) \
+    X(cuMemcpyBatchAsync, PFN_cuMemcpyBatchAsync_v12080) \
+    X(cuMemcpyBatchAsync_ptsz, PFN_cuMemcpyBatchAsync_v12080_ptsz) \
+    X(cuMemcpyBatchAsync_v2, PFN_cuMemcpyBatchAsync_v13000) \
+    X(cuMemcpyBatchAsync_v2_ptsz, PFN_cuMemcpyBatchAsync_v13000_ptsz) \
+    X(cuMemcpy3DBatchAsync, PFN_cuMemcpy3DBatchAsync_v12080) \
+    X(cuMemcpy3DBatchAsync_ptsz, PFN_cuMemcpy3DBatchAsync_v12080_ptsz) \
+    X(cuMemcpy3DBatchAsync_v2, PFN_cuMemcpy3DBatchAsync_v13000) \
+    X(cuMemcpy3DBatchAsync_v2_ptsz, PFN_cuMemcpy3DBatchAsync_v13000_ptsz) \
+    X(cuMemcpy, PFN_cuMemcpy_v4000) \
+    X(cuMemcpy_ptds, PFN_cuMemcpy_v7000_ptds) \
+    X(cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020) \
+    X(cuMemcpyHtoD_v2_ptds, PFN_cuMemcpyHtoD_v7000_ptds) \
+    X(cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020) \
+    X(cuMemcpyDtoH_v2_ptds, PFN_cuMemcpyDtoH_v7000_ptds) \
+    X(cuMemcpyDtoD_v2, PFN_cuMemcpyDtoD_v3020) \
+    X(cuMemcpyDtoD_v2_ptds, PFN_cuMemcpyDtoD_v7000_ptds) \
+    X(cuMemsetD8_v2, PFN_cuMemsetD8_v3020) \
+    X(cuMemsetD8_v2_ptds, PFN_cuMemsetD8_v7000_ptds) \
+    X(cuMemsetD16_v2, PFN_cuMemsetD16_v3020) \
+    X(cuMemsetD16_v2_ptds, PFN_cuMemsetD16_v7000_ptds) \
+    X(cuMemsetD32_v2, PFN_cuMemsetD32_v3020) \
+    X(cuMemsetD32_v2_ptds, PFN_cuMemsetD32_v7000_ptds) \
+    X(cuMemsetD2D8_v2, PFN_cuMemsetD2D8_v3020) \
+    X(cuMemsetD2D8_v2_ptds, PFN_cuMemsetD2D8_v7000_ptds) \
+    X(cuMemsetD2D16_v2, PFN_cuMemsetD2D16_v3020) \
+    X(cuMemsetD2D16_v2_ptds, PFN_cuMemsetD2D16_v7000_ptds) \
+    X(cuMemsetD2D32_v2, PFN_cuMemsetD2D32_v3020) \
+    X(cuMemsetD2D32_v2_ptds, PFN_cuMemsetD2D32_v7000_ptds) \
+    X(cuMemcpy2D_v2, PFN_cuMemcpy2D_v3020) \
+    X(cuMemcpy2D_v2_ptds, PFN_cuMemcpy2D_v7000_ptds) \
+    X(cuMemcpy2DUnaligned_v2, PFN_cuMemcpy2DUnaligned_v3020) \
+    X(cuMemcpy2DUnaligned_v2_ptds, PFN_cuMemcpy2DUnaligned_v7000_ptds) \
+    X(cuMemcpy3D_v2, PFN_cuMemcpy3D_v3020) \
+    X(cuMemcpy3D_v2_ptds, PFN_cuMemcpy3D_v7000_ptds) \
+    X(cuMemcpy3DPeer, PFN_cuMemcpy3DPeer_v4000) \
+    X(cuMemcpy3DPeer_ptds, PFN_cuMemcpy3DPeer_v7000_ptds) \
+    X(cuMemcpyAsync, PFN_cuMemcpyAsync_v4000) \
+    X(cuMemcpyAsync_ptsz, PFN_cuMemcpyAsync_v7000_ptsz) \
+    X(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020) \
+    X(cuMemcpyHtoDAsync_v2_ptsz, PFN_cuMemcpyHtoDAsync_v7000_ptsz) \
+    X(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020) \
+    X(cuMemcpyDtoHAsync_v2_ptsz, PFN_cuMemcpyDtoHAsync_v7000_ptsz) \
+    X(cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020) \
+    X(cuMemcpyDtoDAsync_v2_ptsz, PFN_cuMemcpyDtoDAsync_v7000_ptsz) \
+    X(cuMemsetD8Async, PFN_cuMemsetD8Async_v3020) \
+    X(cuMemsetD8Async_ptsz, PFN_cuMemsetD8Async_v7000_ptsz) \
+    X(cuMemsetD16Async, PFN_cuMemsetD16Async_v3020) \
+    X(cuMemsetD16Async_ptsz, PFN_cuMemsetD16Async_v7000_ptsz) \
+    X(cuMemsetD32Async, PFN_cuMemsetD32Async_v3020) \
+    X(cuMemsetD32Async_ptsz, PFN_cuMemsetD32Async_v7000_ptsz) \
+    X(cuMemsetD2D8Async, PFN_cuMemsetD2D8Async_v3020) \
+    X(cuMemsetD2D8Async_ptsz, PFN_cuMemsetD2D8Async_v7000_ptsz) \
+    X(cuMemsetD2D16Async, PFN_cuMemsetD2D16Async_v3020) \
+    X(cuMemsetD2D16Async_ptsz, PFN_cuMemsetD2D16Async_v7000_ptsz) \
+    X(cuMemsetD2D32Async, PFN_cuMemsetD2D32Async_v3020) \
+    X(cuMemsetD2D32Async_ptsz, PFN_cuMemsetD2D32Async_v7000_ptsz) \
+    X(cuMemcpy2DAsync_v2, PFN_cuMemcpy2DAsync_v3020) \
+    X(cuMemcpy2DAsync_v2_ptsz, PFN_cuMemcpy2DAsync_v7000_ptsz) \
+    X(cuMemcpy3DAsync_v2, PFN_cuMemcpy3DAsync_v3020) \
+    X(cuMemcpy3DAsync_v2_ptsz, PFN_cuMemcpy3DAsync_v7000_ptsz) \
+    X(cuMemcpy3DPeerAsync, PFN_cuMemcpy3DPeerAsync_v4000) \
+    X(cuMemcpy3DPeerAsync_ptsz, PFN_cuMemcpy3DPeerAsync_v7000_ptsz) \
+    X(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070) \
+    X(cuStreamWaitValue32_v2_ptsz, PFN_cuStreamWaitValue32_v11070_ptsz) \
+    X(cuStreamWaitValue64_v2, PFN_cuStreamWaitValue64_v11070) \
+    X(cuStreamWaitValue64_v2_ptsz, PFN_cuStreamWaitValue64_v11070_ptsz) \
+    X(cuStreamWriteValue32_v2, PFN_cuStreamWriteValue32_v11070) \
+    X(cuStreamWriteValue32_v2_ptsz, PFN_cuStreamWriteValue32_v11070_ptsz) \
+    X(cuStreamWriteValue64_v2, PFN_cuStreamWriteValue64_v11070) \
+    X(cuStreamWriteValue64_v2_ptsz, PFN_cuStreamWriteValue64_v11070_ptsz)
 
 #define HBMSPILL_REAL(X) \
     X(cuDriverGetVersion, PFN_cuDriverGetVersion_v2020) \
-    X(cuGetErrorName, PFN_cuGetErrorName_v6000)
+    X(cuGetErrorName, PFN_cuGetErrorName_v6000) \
+    X(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000) \
+    X(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000) \
+    X(cuCtxPushCurrent_v2, PFN_cuCtxPushCurrent_v4000) \
+    X(cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000) \
+    X(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000) \
+    X(cuDeviceGetMemPool, PFN_cuDeviceGetMemPool_v11020) \
+    X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020) \
+    X(cuMemAddressFree, PFN_cuMemAddressFree_v10020) \
+    X(cuMemSetAccess, PFN_cuMemSetAccess_v10020) \
+    X(cuMemGetAllocationGranularity, PFN_cuMemGetAllocationGranularity_v10020) \
+    X(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020) \
+    X(cuMemFreeHost, PFN_cuMemFreeHost_v2000) \
+    X(cuStreamCreate, PFN_cuStreamCreate_v2000) \
+    X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000) \
+    X(cuStreamWaitEvent, PFN_cuStreamWaitEvent_v3020) \
+    X(cuStreamGetCaptureInfo_v2, PFN_cuStreamGetCaptureInfo_v11030) \
+    X(cuStreamGetCaptureInfo_v3, PFN_cuStreamGetCaptureInfo_v12030) \
+    X(cuThreadExchangeStreamCaptureMode, PFN_cuThreadExchangeStreamCaptureMode_v10010) \
+    X(cuEventCreate, PFN_cuEventCreate_v2000) \
+    X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000) \
+    X(cuEventRecord, PFN_cuEventRecord_v2000) \
+    X(cuEventQuery, PFN_cuEventQuery_v2000) \
+    X(cuEventSynchronize, PFN_cuEventSynchronize_v2000) \
+    X(cuFuncGetModule, PFN_cuFuncGetModule_v11000) \
+    X(cuFuncGetName, PFN_cuFuncGetName_v12030) \
+    X(cuFuncGetParamInfo, PFN_cuFuncGetParamInfo_v12040) \
+    X(cuKernelGetLibrary, PFN_cuKernelGetLibrary_v12050) \
+    X(cuKernelGetName, PFN_cuKernelGetName_v12030) \
+    X(cuKernelGetParamInfo, PFN_cuKernelGetParamInfo_v12040) \
+    X(cuLibraryGetModule, PFN_cuLibraryGetModule_v12000)
 /* clang-format on */
 
 struct hbmspill_real {

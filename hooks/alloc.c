@@ -1,0 +1,183 @@
+/*
+ * alloc.c - device memory asked for and given back.
+ *
+ * What is at least HBMSPILL_MIN_SIZE long and movable comes from the cache; the rest is the driver's, counted. Not
+ * movable: pools that can be exported or lie on the host, memory allocated by a capture (it belongs to the graph).
+ */
+#include "hooks/capture.h"
+#include "hooks/counters.h"
+#include "hooks/operation.h"
+#include "hooks/outside.h"
+#include "hooks/pool.h"
+#include "hooks/retry.h"
+#include "shim/log.h"
+#include "shim/options.h"
+#include <errno.h>
+
+/* From the cache; false where the driver is to do it. */
+static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
+{
+    struct cache_failure failure;
+    struct gpu *gpu;
+    uint64_t address;
+    bool entered;
+    int error;
+
+    count_add(allocations, 1);
+    if (size < options_get()->min_size || size == 0 || !out || !(gpu = gpu_make_current())) {
+        count_add(passed_allocations, 1);
+        return false;
+    }
+    entered = gpu_enter(gpu);
+    error = cache_alloc(gpu->cache, size, &address, &failure);
+    gpu_leave(entered);
+    if (error == -ENOMEM)
+        operation_explain(&failure, "an allocation");
+    if (!error) {
+        *out = address;
+        count_add(managed_allocations, 1);
+    }
+    *status = gpu_result(gpu, error);
+    return true;
+}
+
+/* The driver's: room is made before, and once more where it was not enough. */
+#define PASSED_ALLOC(out, size, call)                                                                                  \
+    ({                                                                                                                 \
+        CUresult passed_status;                                                                                        \
+        outside_make_room(size);                                                                                       \
+        passed_status = RETRY_AFTER_ROOM(size, call);                                                                  \
+        if (passed_status == CUDA_SUCCESS && (out))                                                                    \
+            outside_add(OUTSIDE_ADDRESS, *(out), size);                                                                \
+        passed_status;                                                                                                 \
+    })
+
+CUresult hook_cuMemAlloc_v2(CUdeviceptr *out, size_t size)
+{
+    CUresult status;
+
+    if (!shim_active())
+        return hbmspill_real.cuMemAlloc_v2(out, size);
+    if (managed_alloc(out, size, &status))
+        return status;
+    return PASSED_ALLOC(out, size, hbmspill_real.cuMemAlloc_v2(out, size));
+}
+
+/* Rows start at multiples of the driver's own pitch alignment. */
+enum { PITCH_ALIGN = 512 };
+
+CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element)
+{
+    size_t row = (width + PITCH_ALIGN - 1) / PITCH_ALIGN * PITCH_ALIGN;
+    CUresult status;
+
+    if (!shim_active() || !pitch || row < width || (row && height > SIZE_MAX / row) ||
+        (element != 4 && element != 8 && element != 16))
+        return hbmspill_real.cuMemAllocPitch_v2(out, pitch, width, height, element);
+    if (managed_alloc(out, row * height, &status)) {
+        if (status == CUDA_SUCCESS)
+            *pitch = row;
+        return status;
+    }
+    return PASSED_ALLOC(out, row *height, hbmspill_real.cuMemAllocPitch_v2(out, pitch, width, height, element));
+}
+
+CUresult hook_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
+{
+    if (shim_active()) {
+        count_add(allocations, 1);
+        count_add(passed_allocations, 1);
+    }
+    return hbmspill_real.cuMemAllocManaged(out, size, flags);
+}
+
+#define ASYNC_ALLOC(out, size, stream, per_thread, pool_ok, call)                                                      \
+    do {                                                                                                               \
+        CUresult async_status;                                                                                         \
+        if (!shim_active() || capture_graph(stream, per_thread))                                                       \
+            return call;                                                                                               \
+        if ((pool_ok) && managed_alloc(out, size, &async_status))                                                      \
+            return async_status;                                                                                       \
+        return PASSED_ALLOC(out, size, call);                                                                          \
+    } while (0)
+
+CUresult hook_cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
+{
+    ASYNC_ALLOC(out, size, stream, false, pool_current_movable(), hbmspill_real.cuMemAllocAsync(out, size, stream));
+}
+
+CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t size, CUstream stream)
+{
+    ASYNC_ALLOC(out, size, stream, true, pool_current_movable(),
+                hbmspill_real.cuMemAllocAsync_ptsz(out, size, stream));
+}
+
+CUresult hook_cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
+{
+    ASYNC_ALLOC(out, size, stream, false, pool_movable(pool),
+                hbmspill_real.cuMemAllocFromPoolAsync(out, size, pool, stream));
+}
+
+CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
+{
+    ASYNC_ALLOC(out, size, stream, true, pool_movable(pool),
+                hbmspill_real.cuMemAllocFromPoolAsync_ptsz(out, size, pool, stream));
+}
+
+/* Of ours: freed here. Anything else: false, the driver's to judge. */
+static bool managed_free(CUdeviceptr address, const struct stream_key *stream, CUresult *status)
+{
+    struct gpu *gpu = gpu_of_address(address);
+    bool entered;
+
+    count_add(frees, 1);
+    if (!gpu) {
+        outside_remove(OUTSIDE_ADDRESS, address);
+        return false;
+    }
+    entered = gpu_enter(gpu);
+    *status = gpu_result(gpu, cache_free(gpu->cache, address, stream));
+    gpu_leave(entered);
+    return true;
+}
+
+CUresult hook_cuMemFree_v2(CUdeviceptr address)
+{
+    CUresult status;
+
+    if (shim_active() && managed_free(address, NULL, &status))
+        return status;
+    return hbmspill_real.cuMemFree_v2(address);
+}
+
+static bool async_free(CUdeviceptr address, CUstream stream, bool per_thread, CUresult *status)
+{
+    struct stream_key key = stream_key_of(stream, per_thread);
+
+    if (!shim_active())
+        return false;
+    if (gpu_of_address(address) && capture_graph(stream, per_thread)) {
+        /* Only memory that the graph itself allocates can be freed by it. */
+        *status = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        return true;
+    }
+    return managed_free(address, &key, status);
+}
+
+CUresult hook_cuMemFreeAsync(CUdeviceptr address, CUstream stream)
+{
+    CUresult status;
+
+    if (async_free(address, stream, false, &status))
+        return status;
+    return hbmspill_real.cuMemFreeAsync(address, stream);
+}
+
+CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
+{
+    CUresult status;
+
+    if (async_free(address, stream, true, &status))
+        return status;
+    return hbmspill_real.cuMemFreeAsync_ptsz(address, stream);
+}

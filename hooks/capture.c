@@ -1,0 +1,90 @@
+#include "hooks/capture.h"
+
+atomic_int captures_active;
+
+CUgraph capture_graph(CUstream stream, bool per_thread)
+{
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUgraph graph = NULL;
+    CUresult status;
+
+    if (atomic_load_explicit(&captures_active, memory_order_relaxed) == 0)
+        return NULL;
+    if (per_thread && !stream)
+        stream = CU_STREAM_PER_THREAD;
+    if (hbmspill_real.cuStreamGetCaptureInfo_v2)
+        status = hbmspill_real.cuStreamGetCaptureInfo_v2(stream, &state, NULL, &graph, NULL, NULL);
+    else if (hbmspill_real.cuStreamGetCaptureInfo_v3)
+        status = hbmspill_real.cuStreamGetCaptureInfo_v3(stream, &state, NULL, &graph, NULL, NULL, NULL);
+    else
+        return NULL;
+    return status == CUDA_SUCCESS && state == CU_STREAM_CAPTURE_STATUS_ACTIVE ? graph : NULL;
+}
+
+int capture_relax(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+    if (atomic_load_explicit(&captures_active, memory_order_relaxed) == 0 ||
+        !hbmspill_real.cuThreadExchangeStreamCaptureMode ||
+        hbmspill_real.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+        return -1;
+    return (int)mode;
+}
+
+void capture_restore(int mode)
+{
+    CUstreamCaptureMode saved = (CUstreamCaptureMode)mode;
+
+    if (mode >= 0)
+        (void)hbmspill_real.cuThreadExchangeStreamCaptureMode(&saved);
+}
+
+static CUresult begun(CUresult status)
+{
+    if (status == CUDA_SUCCESS)
+        atomic_fetch_add(&captures_active, 1);
+    return status;
+}
+
+CUresult hook_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
+{
+    return begun(hbmspill_real.cuStreamBeginCapture_v2(stream, mode));
+}
+
+CUresult hook_cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
+{
+    return begun(hbmspill_real.cuStreamBeginCapture_v2_ptsz(stream, mode));
+}
+
+CUresult hook_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
+                                          const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode)
+{
+    return begun(hbmspill_real.cuStreamBeginCaptureToGraph(stream, graph, dependencies, data, count, mode));
+}
+
+CUresult hook_cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
+                                               const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode)
+{
+    return begun(hbmspill_real.cuStreamBeginCaptureToGraph_ptsz(stream, graph, dependencies, data, count, mode));
+}
+
+/* A capture that was invalidated ends too, with an error that says so; one that was never begun does not. */
+static CUresult ended(CUresult status)
+{
+    if (status != CUDA_ERROR_ILLEGAL_STATE && status != CUDA_ERROR_INVALID_VALUE &&
+        status != CUDA_ERROR_INVALID_CONTEXT && status != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
+        status != CUDA_ERROR_STREAM_CAPTURE_UNMATCHED && status != CUDA_ERROR_INVALID_HANDLE)
+        atomic_fetch_sub(&captures_active, 1);
+    return status;
+}
+
+CUresult hook_cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+    return ended(hbmspill_real.cuStreamEndCapture(stream, graph));
+}
+
+CUresult hook_cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
+{
+    return ended(hbmspill_real.cuStreamEndCapture_ptsz(stream, graph));
+}

@@ -1,0 +1,155 @@
+/*
+ * copy.c - one-dimensional copies and memsets.
+ *
+ * Directions are told by what the pointers are, not by the function's name: JAX copies to pinned host memory through
+ * cuMemcpyDtoDAsync. A copy whose data is spilled is served in its host slot: it is then issued by unified addresses in
+ * the same stream, so stream order holds; forms that return only when the copy is done wait for it.
+ *
+ * A copy that returns early (pageable to device, device to device, memset) counts as queued like any other.
+ */
+#include "hooks/capture.h"
+#include "hooks/counters.h"
+#include "hooks/operation.h"
+#include <errno.h>
+
+enum side { SIDE_HOST, SIDE_DEVICE, SIDE_ANY /* unified: ask */ };
+
+struct copy {
+    uint64_t dst, src;
+    size_t size;
+    enum side dst_side, src_side;
+    CUstream stream;
+    bool per_thread, blocking;
+    bool in_slot;
+    struct operation operation;
+};
+
+static bool on_device(uint64_t address, enum side side)
+{
+    unsigned type = 0;
+
+    if (gpu_of_address(address))
+        return true;
+    if (side == SIDE_HOST)
+        return false;
+    if (hbmspill_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS)
+        return side == SIDE_DEVICE; /* unregistered host memory has no attributes */
+    return type == CU_MEMORYTYPE_DEVICE;
+}
+
+static void copy_count(const struct copy *copy)
+{
+    bool to_device = on_device(copy->dst, copy->dst_side), from_device = on_device(copy->src, copy->src_side);
+
+    if (to_device && from_device)
+        count_add(d2d_bytes, copy->size);
+    else if (to_device)
+        count_add(h2d_bytes, copy->size);
+    else if (from_device)
+        count_add(d2h_bytes, copy->size);
+}
+
+static CUresult copy_begin(struct copy *copy)
+{
+    struct touches touches;
+    CUresult status;
+    CUgraph graph;
+    bool entered;
+    int error;
+
+    count_add(copies, 1);
+    copy->in_slot = false;
+    copy->operation.gpu = NULL;
+    if (!gpu_at(0))
+        return CUDA_SUCCESS;
+    touches_init(&touches);
+    touches_add(&touches, copy->dst, CACHE_WRITE);
+    touches_add(&touches, copy->src, CACHE_READ);
+    if (!touches.gpu)
+        return CUDA_SUCCESS;
+    graph = capture_graph(copy->stream, copy->per_thread);
+    if (graph || touches.mixed)
+        return operation_begin(&copy->operation, &touches, copy->stream, copy->per_thread, false, "copy");
+    entered = gpu_enter(touches.gpu);
+    error = cache_copy_begin(touches.gpu->cache, &copy->operation.op, stream_key_of(copy->stream, copy->per_thread),
+                             &copy->dst, &copy->src, copy->size, &copy->in_slot);
+    gpu_leave(entered);
+    if (error == -ENOMEM)
+        operation_explain(&copy->operation.op.failure, "copy");
+    status = gpu_result(touches.gpu, error);
+    if (!error)
+        copy->operation.gpu = touches.gpu;
+    touches_fini(&touches);
+    return status;
+}
+
+static CUresult copy_in_slot(const struct copy *copy)
+{
+    CUstream stream = copy->per_thread && !copy->stream ? CU_STREAM_PER_THREAD : copy->stream;
+    CUresult status = hbmspill_real.cuMemcpyAsync(copy->dst, copy->src, copy->size, stream);
+
+    if (status == CUDA_SUCCESS && copy->blocking)
+        status = hbmspill_real.cuStreamSynchronize(stream);
+    return status;
+}
+
+static void copy_end(struct copy *copy, CUresult status)
+{
+    operation_end(&copy->operation, status);
+    if (status == CUDA_SUCCESS)
+        copy_count(copy);
+}
+
+#define ADDRESS(pointer) ((uint64_t)(uintptr_t)(pointer))
+
+#define COPY_HOOK(symbol, parameters, arguments, ...)                                                                  \
+    CUresult hook_##symbol parameters                                                                                  \
+    {                                                                                                                  \
+        struct copy copy = {__VA_ARGS__};                                                                              \
+        CUresult status;                                                                                               \
+                                                                                                                       \
+        if (!shim_active())                                                                                            \
+            return hbmspill_real.symbol arguments;                                                                     \
+        status = copy_begin(&copy);                                                                                    \
+        if (status != CUDA_SUCCESS)                                                                                    \
+            return status;                                                                                             \
+        status = copy.in_slot ? copy_in_slot(&copy) : hbmspill_real.symbol arguments;                                  \
+        copy_end(&copy, status);                                                                                       \
+        return status;                                                                                                 \
+    }
+
+#define ANY_TO_ANY .dst = dst, .src = src, .size = size, .dst_side = SIDE_ANY, .src_side = SIDE_ANY
+#define HOST_TO_DEVICE .dst = dst, .src = ADDRESS(src), .size = size, .dst_side = SIDE_ANY, .src_side = SIDE_HOST
+#define DEVICE_TO_HOST .dst = ADDRESS(dst), .src = src, .size = size, .dst_side = SIDE_HOST, .src_side = SIDE_ANY
+
+COPY_HOOK(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size), ANY_TO_ANY, .blocking = true)
+COPY_HOOK(cuMemcpy_ptds, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size), ANY_TO_ANY,
+          .blocking = true, .per_thread = true)
+COPY_HOOK(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream), (dst, src, size, stream),
+          ANY_TO_ANY, .stream = stream)
+COPY_HOOK(cuMemcpyAsync_ptsz, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
+          (dst, src, size, stream), ANY_TO_ANY, .stream = stream, .per_thread = true)
+COPY_HOOK(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t size), (dst, src, size), HOST_TO_DEVICE,
+          .blocking = true)
+COPY_HOOK(cuMemcpyHtoD_v2_ptds, (CUdeviceptr dst, const void *src, size_t size), (dst, src, size), HOST_TO_DEVICE,
+          .blocking = true, .per_thread = true)
+COPY_HOOK(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
+          (dst, src, size, stream), HOST_TO_DEVICE, .stream = stream)
+COPY_HOOK(cuMemcpyHtoDAsync_v2_ptsz, (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
+          (dst, src, size, stream), HOST_TO_DEVICE, .stream = stream, .per_thread = true)
+COPY_HOOK(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t size), (dst, src, size), DEVICE_TO_HOST,
+          .blocking = true)
+COPY_HOOK(cuMemcpyDtoH_v2_ptds, (void *dst, CUdeviceptr src, size_t size), (dst, src, size), DEVICE_TO_HOST,
+          .blocking = true, .per_thread = true)
+COPY_HOOK(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUstream stream), (dst, src, size, stream),
+          DEVICE_TO_HOST, .stream = stream)
+COPY_HOOK(cuMemcpyDtoHAsync_v2_ptsz, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
+          (dst, src, size, stream), DEVICE_TO_HOST, .stream = stream, .per_thread = true)
+COPY_HOOK(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size), ANY_TO_ANY,
+          .blocking = true)
+COPY_HOOK(cuMemcpyDtoD_v2_ptds, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size), ANY_TO_ANY,
+          .blocking = true, .per_thread = true)
+COPY_HOOK(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
+          (dst, src, size, stream), ANY_TO_ANY, .stream = stream)
+COPY_HOOK(cuMemcpyDtoDAsync_v2_ptsz, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
+          (dst, src, size, stream), ANY_TO_ANY, .stream = stream, .per_thread = true)

@@ -1,0 +1,15 @@
+/*
+ * counters.h - the hooks' own counts, over all devices: what the job asked for.
+ *
+ * The same list as the cache's (statistics.h); added up with every cache's at exit.
+ */
+#ifndef HBMSPILL_HOOKS_COUNTERS_H
+#define HBMSPILL_HOOKS_COUNTERS_H
+
+#include "cache/statistics.h"
+
+extern struct statistics hook_counters;
+
+#define count_add(name, value) statistics_add(&hook_counters.name, (value))
+
+#endif

@@ -1,0 +1,241 @@
+#include "hooks/gpu.h"
+#include "hooks/host_memory.h"
+#include "shim/log.h"
+#include "shim/options.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+/* Serialises the making of gpus. Rank: before a cache's lock. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static struct gpu *gpus[GPUS_MAX];      /* in the order they were made; written under `making' */
+static atomic_uint gpu_count;
+static atomic_uint unmanageable[GPUS_MAX]; /* by device ordinal: said already */
+
+struct gpu *gpu_at(unsigned i)
+{
+    return i < atomic_load_explicit(&gpu_count, memory_order_acquire) ? gpus[i] : NULL;
+}
+
+struct gpu *gpu_of_device(CUdevice device)
+{
+    struct gpu *gpu;
+
+    for (unsigned i = 0; (gpu = gpu_at(i)); i++)
+        if (gpu->device == device)
+            return gpu;
+    return NULL;
+}
+
+struct gpu *gpu_of_address(uint64_t address)
+{
+    struct gpu *gpu;
+
+    for (unsigned i = 0; (gpu = gpu_at(i)); i++)
+        if (cache_maybe_ours(gpu->cache, address))
+            return gpu;
+    return NULL;
+}
+
+struct gpu *gpu_current(void)
+{
+    CUdevice device;
+
+    if (gpu_at(0) == NULL || hbmspill_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        return NULL;
+    return gpu_of_device(device);
+}
+
+bool gpu_enter(struct gpu *gpu)
+{
+    CUcontext context;
+
+    if (hbmspill_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == gpu->context)
+        return false;
+    return hbmspill_real.cuCtxPushCurrent_v2(gpu->context) == CUDA_SUCCESS;
+}
+
+void gpu_leave(bool entered)
+{
+    CUcontext context;
+
+    if (entered)
+        hbmspill_real.cuCtxPopCurrent_v2(&context);
+}
+
+CUresult gpu_result(struct gpu *gpu, int error)
+{
+    int last;
+
+    switch (error) {
+    case 0:
+        return CUDA_SUCCESS;
+    case -ENOMEM:
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    case -EINVAL:
+    case -ENOENT:
+        return CUDA_ERROR_INVALID_VALUE;
+    default:
+        last = gpu ? atomic_load_explicit(&gpu->last_error, memory_order_relaxed) : 0;
+        return last ? (CUresult)last : CUDA_ERROR_UNKNOWN;
+    }
+}
+
+struct stream_key stream_key_of(CUstream stream, bool per_thread)
+{
+    if (stream == CU_STREAM_PER_THREAD || (per_thread && !stream))
+        return (struct stream_key){(uint64_t)(uintptr_t)CU_STREAM_PER_THREAD, (uint64_t)syscall(SYS_gettid)};
+    if (stream == CU_STREAM_LEGACY)
+        stream = NULL;
+    return (struct stream_key){(uint64_t)(uintptr_t)stream, 0};
+}
+
+/* A sixty-fourth of the device for what is not ours to move: modules, local memory, libraries' workspaces. */
+static uint64_t default_reserve(uint64_t total)
+{
+    uint64_t reserve = total / 64;
+
+    if (reserve < 8 * MIB)
+        reserve = 8 * MIB;
+    return reserve > 512 * MIB ? 512 * MIB : reserve;
+}
+
+static void limits(uint64_t free_bytes, uint64_t total, uint64_t *hbm, uint64_t *host)
+{
+    const struct options *options = options_get();
+    uint64_t reserve = options_amount(&options->reserve, total, default_reserve(total));
+
+    *hbm = options_amount(&options->hbm_limit, total, free_bytes > reserve ? free_bytes - reserve : 0);
+    if (*hbm > free_bytes) {
+        log_once(LOG_WARN, "gpu", "HBMSPILL_HBM_LIMIT asks for %llu MiB, %llu MiB are free: using that",
+                 (unsigned long long)(*hbm / MIB), (unsigned long long)(free_bytes / MIB));
+        *hbm = free_bytes;
+    }
+    *host = host_memory_limit();
+}
+
+bool gpu_limits(CUdevice device, uint64_t *hbm, uint64_t *host)
+{
+    struct gpu *gpu = gpu_of_device(device);
+    size_t free_bytes, total;
+    CUdevice current;
+
+    if (gpu) {
+        *hbm = gpu->hbm_limit;
+        *host = gpu->host_limit;
+        return true;
+    }
+    if (hbmspill_real.cuCtxGetDevice(&current) == CUDA_SUCCESS && current == device) {
+        if (hbmspill_real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS)
+            return false;
+    } else { /* no context to ask in: nothing is known to be used */
+        if (hbmspill_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
+            return false;
+        free_bytes = total;
+    }
+    limits(free_bytes, total, hbm, host);
+    return true;
+}
+
+/* Says once for each device why nothing is moved on it. */
+static struct gpu *unmanaged(CUdevice device, const char *why)
+{
+    unsigned index = (unsigned)device % GPUS_MAX;
+
+    if (!atomic_exchange(&unmanageable[index], 1))
+        log_warn("gpu", "device %d: %s; its memory is left as it is, nothing is spilled", device, why);
+    return NULL;
+}
+
+static enum cache_mutation mutation(const char *text)
+{
+    if (!strcmp(text, "flip-slot-bit"))
+        return CACHE_MUTATION_FLIP_SLOT_BIT;
+    if (!strcmp(text, "skip-copy-in"))
+        return CACHE_MUTATION_SKIP_COPY_IN;
+    if (*text)
+        log_warn("gpu", "HBMSPILL_TEST_MUTATION=%s is none of flip-slot-bit, skip-copy-in: ignored", text);
+    return CACHE_MUTATION_NONE;
+}
+
+static bool has_functions(void)
+{
+    const struct hbmspill_real *real = &hbmspill_real;
+
+    return real->cuMemAddressReserve && real->cuMemAddressFree && real->cuMemCreate && real->cuMemRelease &&
+           real->cuMemMap && real->cuMemUnmap && real->cuMemSetAccess && real->cuMemGetAllocationGranularity &&
+           real->cuMemHostAlloc && real->cuMemFreeHost && real->cuMemcpyAsync && real->cuStreamCreate &&
+           real->cuStreamDestroy_v2 && real->cuStreamWaitEvent && real->cuEventCreate && real->cuEventDestroy_v2 &&
+           real->cuEventRecord && real->cuEventQuery && real->cuEventSynchronize && real->cuMemGetInfo_v2 &&
+           real->cuCtxGetCurrent && real->cuCtxPushCurrent_v2 && real->cuCtxPopCurrent_v2;
+}
+
+static struct gpu *make(CUdevice device)
+{
+    const struct options *options = options_get();
+    struct cache_config config = {.strict = options->strict == 1, .mutation = mutation(options->test_mutation.text)};
+    size_t granularity, free_bytes, total;
+    struct gpu *gpu;
+    int vmm = 0;
+
+    if (!has_functions())
+        return unmanaged(device, "the driver lacks virtual memory management or streams");
+    if (hbmspill_real.cuDeviceGetAttribute(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device) !=
+            CUDA_SUCCESS ||
+        !vmm)
+        return unmanaged(device, "the driver does not support virtual memory management");
+    gpu = calloc(1, sizeof *gpu);
+    if (!gpu)
+        return NULL;
+    gpu->device = device;
+    gpu->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    gpu->prop.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+    gpu->access = (CUmemAccessDesc){.location = gpu->prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    if (hbmspill_real.cuCtxGetCurrent(&gpu->context) != CUDA_SUCCESS || !gpu->context ||
+        hbmspill_real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS ||
+        hbmspill_real.cuMemGetAllocationGranularity(&granularity, &gpu->prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) !=
+            CUDA_SUCCESS) {
+        free(gpu);
+        return unmanaged(device, "it could not be asked for its memory");
+    }
+    limits(free_bytes, total, &gpu->hbm_limit, &gpu->host_limit);
+    gpu->granularity = granularity;
+    gpu->physical_total = total;
+    device_cuda_init(gpu);
+    config.granularity = granularity;
+    config.hbm_limit = gpu->hbm_limit;
+    config.host_limit = gpu->host_limit;
+    if (cache_create(&gpu->ops, &config, &gpu->cache)) {
+        free(gpu);
+        return unmanaged(device, "streams of our own could not be made");
+    }
+    gpus[gpu_count] = gpu;
+    atomic_fetch_add_explicit(&gpu_count, 1, memory_order_release);
+    log_info("gpu", "device %d: %llu MiB of HBM to use (%llu free of %llu), %llu MiB of host memory behind it", device,
+             (unsigned long long)(gpu->hbm_limit / MIB), (unsigned long long)(free_bytes / MIB),
+             (unsigned long long)(total / MIB), (unsigned long long)(gpu->host_limit / MIB));
+    return gpu;
+}
+
+struct gpu *gpu_make_current(void)
+{
+    struct gpu *gpu;
+    CUdevice device;
+
+    if (shim_mode() != SHIM_ON || hbmspill_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        return NULL;
+    gpu = gpu_of_device(device);
+    if (gpu || device < 0 || device >= GPUS_MAX || atomic_load(&unmanageable[device]))
+        return gpu;
+    pthread_mutex_lock(&making);
+    gpu = gpu_of_device(device);
+    if (!gpu && gpu_count < GPUS_MAX)
+        gpu = make(device);
+    pthread_mutex_unlock(&making);
+    return gpu;
+}

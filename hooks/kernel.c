@@ -1,0 +1,231 @@
+#include "hooks/kernel.h"
+#include "hooks/tensor_map.h"
+#include "shim/log.h"
+#include "shim/options.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+struct record {
+    struct kernel kernel;
+    const void *module; /* CUmodule or CUlibrary it came from */
+    UT_hash_handle hh;
+};
+
+struct module {
+    const void *handle; /* CUmodule or CUlibrary */
+    UT_hash_handle hh;
+};
+
+/* Protects both tables. Leaf: nothing is locked inside it. */
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct record *records;
+static struct module *closed_modules;
+
+/* The object that holds XLA exports the plugin entry; its address is in no other (FACTS: jaxlib dlsyms GetPjrtApi). */
+static bool called_by_xla(const void *caller)
+{
+    Dl_info object;
+    void *handle;
+    bool found;
+
+    if (!dladdr(caller, &object) || !object.dli_fname)
+        return false;
+    handle = dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle)
+        return false;
+    found = dlsym(handle, "GetPjrtApi") != NULL;
+    dlclose(handle);
+    return found;
+}
+
+void kernel_module_loaded(const void *handle, const void *caller)
+{
+    struct module *module;
+
+    if (options_get()->closed != OPTION_CLOSED_AUTO || !called_by_xla(caller))
+        return;
+    module = malloc(sizeof *module);
+    if (!module)
+        return; /* its kernels are open, then */
+    module->handle = handle;
+    pthread_rwlock_wrlock(&lock);
+    HASH_ADD_PTR(closed_modules, handle, module);
+    pthread_rwlock_unlock(&lock);
+}
+
+/* Handles are recycled: all that is known of the module's kernels goes with it. */
+void kernel_module_unloaded(const void *handle)
+{
+    struct record *record, *next;
+    struct module *module;
+
+    pthread_rwlock_wrlock(&lock);
+    HASH_FIND_PTR(closed_modules, &handle, module);
+    if (module) {
+        HASH_DEL(closed_modules, module);
+        free(module);
+    }
+    HASH_ITER(hh, records, record, next)
+    {
+        if (record->module == handle) {
+            HASH_DEL(records, record);
+            free(record->kernel.params);
+            free(record);
+        }
+    }
+    pthread_rwlock_unlock(&lock);
+}
+
+/*
+ * The parameters as the driver lists them: INVALID_VALUE ends the list, and says as well that the handle is not of that
+ * kind (cuFuncGetParamInfo, cuKernelGetParamInfo), so a kernel without parameters is told by its module being found.
+ */
+static bool list_params(struct record *record)
+{
+    CUresult (*by_function)(CUfunction, size_t, size_t *, size_t *) = hbmspill_real.cuFuncGetParamInfo;
+    CUresult (*by_kernel)(CUkernel, size_t, size_t *, size_t *) = hbmspill_real.cuKernelGetParamInfo;
+    struct kernel *kernel = &record->kernel;
+    CUmodule module = NULL;
+    CUlibrary library = NULL;
+    bool is_function, is_kernel;
+
+    is_function = by_function && hbmspill_real.cuFuncGetModule &&
+                  hbmspill_real.cuFuncGetModule(&module, kernel->function) == CUDA_SUCCESS;
+    is_kernel = !is_function && by_kernel && hbmspill_real.cuKernelGetLibrary &&
+                hbmspill_real.cuKernelGetLibrary(&library, (CUkernel)kernel->function) == CUDA_SUCCESS;
+    if (!is_function && !is_kernel)
+        return false;
+    record->module = is_function ? (const void *)module : (const void *)library;
+    for (;;) {
+        struct kernel_param param, *params;
+        CUresult status = is_function ? by_function(kernel->function, kernel->count, &param.offset, &param.size)
+                                      : by_kernel((CUkernel)kernel->function, kernel->count, &param.offset, &param.size);
+
+        if (status == CUDA_ERROR_INVALID_VALUE)
+            return true;
+        if (status != CUDA_SUCCESS)
+            return false;
+        params = realloc(kernel->params, (kernel->count + 1) * sizeof *params);
+        if (!params)
+            return false;
+        kernel->params = params;
+        kernel->params[kernel->count++] = param;
+    }
+}
+
+static bool is_closed(const struct record *record)
+{
+    struct module *module;
+
+    switch (options_get()->closed) {
+    case OPTION_CLOSED_ALL:
+        return true;
+    case OPTION_CLOSED_NONE:
+        return false;
+    default:
+        HASH_FIND_PTR(closed_modules, &record->module, module);
+        return module != NULL;
+    }
+}
+
+static void learn_name(struct kernel *kernel)
+{
+    const char *name = NULL;
+
+    kernel->name = "?";
+    if (hbmspill_real.cuFuncGetName && hbmspill_real.cuFuncGetName(&name, kernel->function) == CUDA_SUCCESS && name)
+        kernel->name = name;
+    else if (hbmspill_real.cuKernelGetName &&
+             hbmspill_real.cuKernelGetName(&name, (CUkernel)kernel->function) == CUDA_SUCCESS && name)
+        kernel->name = name;
+}
+
+static struct kernel learn(CUfunction function)
+{
+    struct record *record = calloc(1, sizeof *record), *there;
+    struct kernel unknown = {.function = function, .name = "?"};
+    bool listed;
+
+    if (!record)
+        return unknown;
+    record->kernel.function = function;
+    learn_name(&record->kernel);
+    listed = list_params(record);
+    pthread_rwlock_wrlock(&lock);
+    HASH_FIND_PTR(records, &function, there);
+    if (there) {
+        unknown = there->kernel;
+        free(record->kernel.params);
+        free(record);
+    } else {
+        record->kernel.closed = listed && is_closed(record);
+        HASH_ADD_PTR(records, kernel.function, record);
+        unknown = record->kernel;
+        if (!record->kernel.closed)
+            log_debug("kernel", "%s is open: %s", record->kernel.name,
+                      listed ? "its module is not one of XLA's" : "its parameters cannot be listed");
+    }
+    pthread_rwlock_unlock(&lock);
+    return unknown;
+}
+
+struct kernel kernel_find(CUfunction function)
+{
+    struct record *record;
+    struct kernel kernel;
+
+    pthread_rwlock_rdlock(&lock);
+    HASH_FIND_PTR(records, &function, record);
+    if (record)
+        kernel = record->kernel;
+    pthread_rwlock_unlock(&lock);
+    return record ? kernel : learn(function);
+}
+
+/* Every aligned 8-byte word may be a pointer; a tensor map hides one in 128 bytes. */
+static void scan(const unsigned char *bytes, size_t offset, size_t size, struct touches *touches)
+{
+    size_t first = (8 - offset % 8) % 8;
+
+    for (size_t at = first; at + 8 <= size; at += 8) {
+        uint64_t word;
+
+        memcpy(&word, bytes + at, 8);
+        touches_add(touches, word, CACHE_READ | CACHE_WRITE);
+    }
+    if (size >= TENSOR_MAP_BYTES)
+        tensor_map_scan(bytes, offset, size, touches);
+}
+
+/* A launch with `extra' names one buffer with all parameters at their offsets, ended by CU_LAUNCH_PARAM_END. */
+static bool scan_extra(void **extra, struct touches *touches)
+{
+    const unsigned char *buffer = NULL;
+    size_t size = 0;
+
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *(const size_t *)extra[1];
+        else
+            return false;
+    }
+    if (buffer)
+        scan(buffer, 0, size, touches);
+    return buffer || !size;
+}
+
+bool kernel_touches(const struct kernel *kernel, void **params, void **extra, struct touches *touches)
+{
+    if (extra)
+        return scan_extra(extra, touches) && !touches->failed;
+    if (!params)
+        return kernel->count == 0;
+    for (unsigned i = 0; i < kernel->count; i++)
+        scan(params[i], kernel->params[i].offset, kernel->params[i].size, touches);
+    return !touches->failed;
+}

@@ -1,0 +1,150 @@
+/*
+ * launch.c - kernel launches.
+ *
+ * Programmatic stream serialization lets a kernel start before the one ahead of it has ended. Its own
+ * griddepcontrol.wait then orders what it reads of that kernel, but it knows nothing of waits that were put in between or
+ * of a frame that changed hands, so for such a launch the attribute is taken off.
+ */
+#include "hooks/counters.h"
+#include "hooks/kernel.h"
+#include "hooks/operation.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static CUresult launch_begin(struct operation *operation, CUfunction function, void **params, void **extra,
+                             CUstream stream, bool per_thread)
+{
+    struct kernel kernel = kernel_find(function);
+    struct touches touches;
+    char what[160];
+    bool open;
+
+    count_add(launches, 1);
+    operation->gpu = NULL;
+    if (shim_mode() != SHIM_ON || !gpu_at(0))
+        return CUDA_SUCCESS;
+    touches_init(&touches);
+    open = !kernel_touches(&kernel, params, extra, &touches) || !kernel.closed;
+    if (open)
+        count_add(open_launches, 1);
+    snprintf(what, sizeof what, "%skernel %s", open ? "open " : "", kernel.name);
+    return operation_begin(operation, &touches, stream, per_thread, open, what);
+}
+
+static CUresult launch(PFN_cuLaunchKernel_v4000 real, bool per_thread, CUfunction f, unsigned gx, unsigned gy,
+                       unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                       void **params, void **extra)
+{
+    struct operation operation;
+    CUresult status;
+
+    if (!shim_active())
+        return real(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+    status = launch_begin(&operation, f, params, extra, stream, per_thread);
+    if (status != CUDA_SUCCESS)
+        return status;
+    status = real(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+    operation_end(&operation, status);
+    return status;
+}
+
+CUresult hook_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                             unsigned shared, CUstream stream, void **params, void **extra)
+{
+    return launch(hbmspill_real.cuLaunchKernel, false, f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+}
+
+CUresult hook_cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                  unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
+{
+    return launch(hbmspill_real.cuLaunchKernel_ptsz, true, f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+}
+
+static CUresult launch_cooperative(PFN_cuLaunchCooperativeKernel_v9000 real, bool per_thread, CUfunction f, unsigned gx,
+                                   unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                   CUstream stream, void **params)
+{
+    struct operation operation;
+    CUresult status;
+
+    if (!shim_active())
+        return real(f, gx, gy, gz, bx, by, bz, shared, stream, params);
+    status = launch_begin(&operation, f, params, NULL, stream, per_thread);
+    if (status != CUDA_SUCCESS)
+        return status;
+    status = real(f, gx, gy, gz, bx, by, bz, shared, stream, params);
+    operation_end(&operation, status);
+    return status;
+}
+
+CUresult hook_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                        unsigned bz, unsigned shared, CUstream stream, void **params)
+{
+    return launch_cooperative(hbmspill_real.cuLaunchCooperativeKernel, false, f, gx, gy, gz, bx, by, bz, shared, stream,
+                              params);
+}
+
+CUresult hook_cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                             unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params)
+{
+    return launch_cooperative(hbmspill_real.cuLaunchCooperativeKernel_ptsz, true, f, gx, gy, gz, bx, by, bz, shared,
+                              stream, params);
+}
+
+static bool has_early_start(const CUlaunchConfig *config)
+{
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            return true;
+    return false;
+}
+
+/* The launch with its attributes less the early start. */
+static CUresult launch_in_order(PFN_cuLaunchKernelEx_v11060 real, const CUlaunchConfig *config, CUfunction f,
+                                void **params, void **extra)
+{
+    CUlaunchConfig changed = *config;
+    CUlaunchAttribute *attributes = malloc(config->numAttrs * sizeof *attributes);
+    CUresult status;
+
+    if (!attributes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    changed.attrs = attributes;
+    changed.numAttrs = 0;
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            attributes[changed.numAttrs++] = config->attrs[i];
+    status = real(&changed, f, params, extra);
+    free(attributes);
+    return status;
+}
+
+static CUresult launch_ex(PFN_cuLaunchKernelEx_v11060 real, bool per_thread, const CUlaunchConfig *config, CUfunction f,
+                          void **params, void **extra)
+{
+    struct operation operation;
+    CUresult status;
+
+    if (!shim_active() || !config)
+        return real(config, f, params, extra);
+    status = launch_begin(&operation, f, params, extra, config->hStream, per_thread);
+    if (status != CUDA_SUCCESS)
+        return status;
+    if (operation_handed_over(&operation) && has_early_start(config))
+        status = launch_in_order(real, config, f, params, extra);
+    else
+        status = real(config, f, params, extra);
+    operation_end(&operation, status);
+    return status;
+}
+
+CUresult hook_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+    return launch_ex(hbmspill_real.cuLaunchKernelEx, false, config, f, params, extra);
+}
+
+CUresult hook_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+    return launch_ex(hbmspill_real.cuLaunchKernelEx_ptsz, true, config, f, params, extra);
+}

@@ -1,0 +1,163 @@
+#include "hooks/outside.h"
+#include "hooks/counters.h"
+#include "hooks/retry.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+struct key {
+    uint64_t kind, value;
+};
+
+struct held {
+    struct key key;
+    struct gpu *gpu;
+    uint64_t bytes;
+    unsigned mappings; /* handles only */
+    bool released;
+    UT_hash_handle hh;
+};
+
+struct mapping {
+    uint64_t address;
+    struct held *held;
+    UT_hash_handle hh;
+};
+
+/* Protects both tables. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct held *table;
+static struct mapping *mappings;
+
+static struct held *find(enum outside_kind kind, uint64_t value)
+{
+    struct key key = {kind, value};
+    struct held *held;
+
+    HASH_FIND(hh, table, &key, sizeof key, held);
+    return held;
+}
+
+/* Takes the record out and returns what it held; the caller tells the cache without the lock. */
+static struct held *drop(struct held *held)
+{
+    HASH_DEL(table, held);
+    return held;
+}
+
+static void tell(struct held *dropped)
+{
+    if (!dropped)
+        return;
+    cache_outside(dropped->gpu->cache, -(int64_t)dropped->bytes);
+    free(dropped);
+}
+
+void outside_add(enum outside_kind kind, uint64_t value, uint64_t bytes)
+{
+    struct gpu *gpu = gpu_current();
+    struct held *held;
+
+    if (!gpu)
+        return;
+    held = calloc(1, sizeof *held);
+    if (!held)
+        return; /* the driver's own out-of-memory then tells */
+    held->key = (struct key){kind, value};
+    held->gpu = gpu;
+    held->bytes = bytes;
+    pthread_mutex_lock(&lock);
+    HASH_ADD(hh, table, key, sizeof held->key, held);
+    pthread_mutex_unlock(&lock);
+    cache_outside(gpu->cache, (int64_t)bytes);
+}
+
+void outside_remove(enum outside_kind kind, uint64_t value)
+{
+    struct held *held;
+
+    pthread_mutex_lock(&lock);
+    held = find(kind, value);
+    if (held && held->mappings) {
+        held->released = true;
+        held = NULL;
+    }
+    if (held)
+        held = drop(held);
+    pthread_mutex_unlock(&lock);
+    tell(held);
+}
+
+void outside_map(uint64_t address, uint64_t handle)
+{
+    struct mapping *mapping = calloc(1, sizeof *mapping);
+    struct held *held;
+
+    pthread_mutex_lock(&lock);
+    held = mapping ? find(OUTSIDE_HANDLE, handle) : NULL;
+    if (held) {
+        mapping->address = address;
+        mapping->held = held;
+        held->mappings++;
+        HASH_ADD(hh, mappings, address, sizeof mapping->address, mapping);
+        mapping = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    free(mapping);
+}
+
+void outside_unmap(uint64_t address, uint64_t size)
+{
+    struct mapping *mapping;
+    struct held *held;
+
+    for (uint64_t end = address + size; address < end;) {
+        uint64_t step = 2 << 20; /* an address that was not noted: the next granule */
+
+        pthread_mutex_lock(&lock);
+        held = NULL;
+        HASH_FIND(hh, mappings, &address, sizeof address, mapping);
+        if (mapping) {
+            held = mapping->held;
+            HASH_DEL(mappings, mapping);
+            free(mapping);
+            step = held->bytes;
+            held = --held->mappings == 0 && held->released ? drop(held) : NULL;
+        }
+        pthread_mutex_unlock(&lock);
+        tell(held);
+        address += step;
+    }
+}
+
+void outside_make_room(uint64_t bytes)
+{
+    struct gpu *gpu = gpu_current();
+    struct cache_usage usage;
+    bool entered;
+
+    if (!gpu)
+        return;
+    cache_usage(gpu->cache, &usage);
+    if (usage.frames + usage.outside + bytes <= usage.hbm_limit)
+        return;
+    entered = gpu_enter(gpu);
+    cache_release(gpu->cache, usage.frames + usage.outside + bytes - usage.hbm_limit);
+    gpu_leave(entered);
+}
+
+bool retry_make_room(uint64_t bytes)
+{
+    struct gpu *gpu = gpu_current();
+    uint64_t released;
+    bool entered;
+
+    if (!gpu)
+        return false;
+    count_add(retries, 1);
+    entered = gpu_enter(gpu);
+    released = cache_release(gpu->cache, bytes > gpu->granularity ? bytes : 16 * gpu->granularity);
+    gpu_leave(entered);
+    return released > 0;
+}

@@ -1,0 +1,24 @@
+/*
+ * outside.h - device memory of the job that the cache does not manage: how much of it there is.
+ *
+ * Small allocations, managed memory, the job's own VMM handles. Its size is taken off what frames may use.
+ * Threads: any; one lock, a leaf.
+ */
+#ifndef HBMSPILL_HOOKS_OUTSIDE_H
+#define HBMSPILL_HOOKS_OUTSIDE_H
+
+#include "hooks/gpu.h"
+
+enum outside_kind { OUTSIDE_ADDRESS, OUTSIDE_HANDLE };
+
+/* The current device's; nothing is noted while it has no gpu. */
+void outside_add(enum outside_kind kind, uint64_t key, uint64_t bytes);
+void outside_remove(enum outside_kind kind, uint64_t key);
+/* A handle's memory lives on while it is mapped. */
+void outside_map(uint64_t address, uint64_t handle);
+void outside_unmap(uint64_t address, uint64_t size);
+
+/* Before `bytes' are asked of the driver: frames make way where the limit would be passed. */
+void outside_make_room(uint64_t bytes);
+
+#endif

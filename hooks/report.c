@@ -1,0 +1,128 @@
+#include "hooks/report.h"
+#include "hooks/counters.h"
+#include "hooks/gpu.h"
+#include "shim/log.h"
+#include "shim/options.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB(bytes) ((unsigned long long)((bytes) >> 20))
+
+struct statistics hook_counters;
+
+static void add_up(struct statistics *sum)
+{
+    struct gpu *gpu;
+
+    *sum = hook_counters;
+    for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
+        const struct statistics *one = cache_statistics(gpu->cache);
+
+#define ADD(name, unit, text) sum->name += one->name;
+        HBMSPILL_COUNTERS(ADD)
+#undef ADD
+    }
+}
+
+struct text {
+    char bytes[8192];
+    size_t length;
+};
+
+static void put(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void put(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length = vsnprintf(text->bytes + text->length, sizeof text->bytes - text->length, format, arguments);
+    va_end(arguments);
+    if (length > 0 && text->length + (size_t)length < sizeof text->bytes)
+        text->length += (size_t)length;
+}
+
+/* Numbers and fixed names only: nothing in it needs escaping. */
+static void make_json(struct text *text, const struct statistics *sum)
+{
+    struct cache_usage usage;
+    struct gpu *gpu;
+
+    text->length = 0;
+    put(text, "{\n  \"version\": 1,\n  \"mode\": \"%s\"",
+        shim_mode() == SHIM_ON ? "on" : shim_mode() == SHIM_OBSERVE ? "observe" : "off");
+#define PUT(name, unit, counter_text) put(text, ",\n  \"%s\": %llu", #name, (unsigned long long)sum->name);
+    HBMSPILL_COUNTERS(PUT)
+#undef PUT
+    put(text, ",\n  \"devices\": [");
+    for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
+        cache_usage(gpu->cache, &usage);
+        put(text,
+            "%s\n    {\"device\": %d, \"hbm_limit\": %llu, \"host_limit\": %llu, \"frame_bytes\": %llu, "
+            "\"outside_bytes\": %llu, \"host_bytes\": %llu, \"live_bytes\": %llu}",
+            i ? "," : "", gpu->device, (unsigned long long)usage.hbm_limit, (unsigned long long)usage.host_limit,
+            (unsigned long long)usage.frames, (unsigned long long)usage.outside, (unsigned long long)usage.host,
+            (unsigned long long)usage.live);
+    }
+    put(text, "%s]\n}\n", gpu_at(0) ? "\n  " : "");
+}
+
+/* Written beside and renamed, so that a reader never sees half of it. */
+static void write_file(const char *path, const struct text *text)
+{
+    char beside[1200];
+    size_t written = 0;
+    int fd;
+
+    if (snprintf(beside, sizeof beside, "%s.part", path) >= (int)sizeof beside)
+        return;
+    fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        log_warn("stats", "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
+        return;
+    }
+    while (written < text->length) {
+        ssize_t n = write(fd, text->bytes + written, text->length - written);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        written += (size_t)n;
+    }
+    close(fd);
+    if (written < text->length || rename(beside, path)) {
+        log_warn("stats", "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
+        unlink(beside);
+    }
+}
+
+void report_exit(void)
+{
+    const struct options *options = options_get();
+    struct statistics sum;
+    static struct text text;
+    char path[1100];
+
+    add_up(&sum);
+    if (sum.evictions)
+        log_line(LOG_INFO, "exit",
+                 "spilled: at most %llu MiB lived in host memory; %llu MiB went out and %llu MiB came in, in %llu "
+                 "evictions; HBM peak %llu MiB; %llu of %llu operations waited for a copy",
+                 MIB(sum.peak_spilled_bytes), MIB(sum.bytes_out), MIB(sum.bytes_in), (unsigned long long)sum.evictions,
+                 MIB(sum.peak_hbm_bytes), (unsigned long long)sum.copies_waited_for,
+                 (unsigned long long)(sum.launches + sum.graph_launches + sum.copies));
+    if (!options->stats.text[0])
+        return;
+    if (options_expand_path(options->stats.text, path, sizeof path)) {
+        log_warn("stats", "HBMSPILL_STATS is too long a path");
+        return;
+    }
+    make_json(&text, &sum);
+    write_file(path, &text);
+}

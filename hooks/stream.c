@@ -1,0 +1,19 @@
+/*
+ * stream.c - streams that go: the cache's last word about them is recorded while it still can be.
+ */
+#include "hooks/gpu.h"
+
+CUresult hook_cuStreamDestroy_v2(CUstream stream)
+{
+    struct gpu *gpu;
+
+    for (unsigned i = 0; shim_active() && (gpu = gpu_at(i)); i++) {
+        bool entered = gpu_enter(gpu);
+        int error = cache_stream_retire(gpu->cache, stream_key_of(stream, false));
+
+        gpu_leave(entered);
+        if (error) /* it cannot be waited for afterwards: it is waited for now */
+            (void)hbmspill_real.cuStreamSynchronize(stream);
+    }
+    return hbmspill_real.cuStreamDestroy_v2(stream);
+}

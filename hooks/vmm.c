@@ -1,0 +1,52 @@
+/*
+ * vmm.c - the job's own use of virtual memory management (XLA's BFC pool, its vmm allocator): left as it is, resident,
+ * and counted.
+ */
+#include "hooks/counters.h"
+#include "hooks/outside.h"
+#include "hooks/retry.h"
+
+CUresult hook_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+                          unsigned long long flags)
+{
+    bool on_device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    CUresult status;
+
+    if (!shim_active() || !on_device)
+        return hbmspill_real.cuMemCreate(handle, size, prop, flags);
+    count_add(allocations, 1);
+    count_add(passed_allocations, 1);
+    outside_make_room(size);
+    status = RETRY_AFTER_ROOM(size, hbmspill_real.cuMemCreate(handle, size, prop, flags));
+    if (status == CUDA_SUCCESS)
+        outside_add(OUTSIDE_HANDLE, *handle, size);
+    return status;
+}
+
+CUresult hook_cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    CUresult status = hbmspill_real.cuMemRelease(handle);
+
+    if (status == CUDA_SUCCESS && shim_active())
+        outside_remove(OUTSIDE_HANDLE, handle);
+    return status;
+}
+
+CUresult hook_cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                       unsigned long long flags)
+{
+    CUresult status = hbmspill_real.cuMemMap(address, size, offset, handle, flags);
+
+    if (status == CUDA_SUCCESS && shim_active())
+        outside_map(address, handle);
+    return status;
+}
+
+CUresult hook_cuMemUnmap(CUdeviceptr address, size_t size)
+{
+    CUresult status = hbmspill_real.cuMemUnmap(address, size);
+
+    if (status == CUDA_SUCCESS && shim_active())
+        outside_unmap(address, size);
+    return status;
+}
