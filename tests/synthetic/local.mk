@@ -1,1 +1,2 @@
 # tests/synthetic
+include tests/synthetic/ptx.mk

@@ -1,0 +1,25 @@
+# The PTX interpreter. The files that loop over lanes are compiled once per level of x86-64 vector instructions.
+PTX_CFLAGS = $(AM_CFLAGS) -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing
+
+noinst_LTLIBRARIES += %D%/libptx.la %D%/libptx_v2.la %D%/libptx_v3.la %D%/libptx_v4.la %D%/libptx_round.la
+%C%_libptx_la_SOURCES = %D%/ptx.h %D%/ptx_ast.h %D%/ptx_ir.h %D%/ptx_lower.h %D%/ptx_run.h %D%/ptx_math.h \
+	%D%/ptx_parse.c %D%/ptx_module.c %D%/ptx_lower.c %D%/ptx_lower_alu.c %D%/ptx_lower_convert.c \
+	%D%/ptx_lower_memory.c %D%/ptx_flow.c %D%/ptx_dispatch.c %D%/ptx_run.c %D%/ptx_warp.c %D%/ptx_atomic.c \
+	%D%/ptx_fault.c
+%C%_libptx_la_CFLAGS = $(PTX_CFLAGS)
+%C%_libptx_la_LIBADD = %D%/libptx_v2.la %D%/libptx_v3.la %D%/libptx_v4.la %D%/libptx_round.la -lm -lpthread
+
+PTX_LEVEL_SOURCES = %D%/ptx_alu.h %D%/ptx_alu_list.h %D%/ptx_alu.c %D%/ptx_access.c
+%C%_libptx_v2_la_SOURCES = $(PTX_LEVEL_SOURCES)
+%C%_libptx_v2_la_CFLAGS = $(PTX_CFLAGS) -march=x86-64 -DPTX_LEVEL=v2
+%C%_libptx_v3_la_SOURCES = $(PTX_LEVEL_SOURCES)
+%C%_libptx_v3_la_CFLAGS = $(PTX_CFLAGS) -march=x86-64-v3 -DPTX_LEVEL=v3
+%C%_libptx_v4_la_SOURCES = $(PTX_LEVEL_SOURCES)
+%C%_libptx_v4_la_CFLAGS = $(PTX_CFLAGS) -march=x86-64-v4 -mprefer-vector-width=512 -DPTX_LEVEL=v4
+%C%_libptx_round_la_SOURCES = %D%/ptx_round.c
+%C%_libptx_round_la_CFLAGS = $(PTX_CFLAGS) -frounding-math
+
+noinst_PROGRAMS += %D%/bench_ptx
+%C%_bench_ptx_SOURCES = %D%/bench_ptx.c
+%C%_bench_ptx_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+%C%_bench_ptx_LDADD = %D%/libptx.la

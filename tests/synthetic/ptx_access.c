@@ -1,0 +1,265 @@
+/*
+ * ptx_access.c - loads and stores of a group of lanes. Compiled once per instruction level, like ptx_alu.c.
+ *
+ * One pass over the addresses tells whether they are all the same, side by side, or scattered inside a space
+ * that has one base; each of these is a vector loop. Whatever else they are (pinned host memory, generic
+ * addresses of shared memory, faults) goes lane by lane through ptx_access_resolve.
+ */
+#include "ptx_run.h"
+
+#include <string.h>
+
+/* A space whose addresses are one offset away from the CPU's. */
+struct span {
+    uint64_t base, size;
+    int64_t delta;
+};
+
+static struct span span_of(const struct ptx_exec *x, enum ptx_space space)
+{
+    if (space == PTX_SHARED)
+        return (struct span){0, x->shared_bytes, (int64_t)(uintptr_t)x->shared};
+    if (space == PTX_LOCAL)
+        return (struct span){0, 0, 0};
+    return (struct span){x->memory.window_base, x->memory.window_size, x->memory.window_delta};
+}
+
+static inline bool inside(const struct span *s, uint64_t address, uint64_t size)
+{
+    return address >= s->base && size <= s->size && address - s->base <= s->size - size;
+}
+
+struct scan {
+    bool same, contiguous, inside, aligned;
+};
+
+static struct scan scan(const uint64_t *address, uint32_t n, uint64_t offset, uint64_t size,
+                        const struct span *span)
+{
+    uint64_t first = address[0], apart = 0, moved = 0, bits = 0, outside = 0;
+    uint64_t limit = span->size >= size ? span->size - size : 0;
+    uint64_t start = offset - span->base;
+#pragma GCC ivdep
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t a = address[i];
+        apart |= a ^ (first + i * size);
+        moved |= a ^ first;
+        bits |= a + offset;
+        outside |= a + start > limit;
+    }
+    return (struct scan){.same = !moved,
+                         .contiguous = !apart,
+                         .inside = !outside && span->size >= size,
+                         .aligned = !(bits & (size - 1))};
+}
+
+static inline uint64_t fetch(const char *at, uint32_t width, bool is_signed)
+{
+    uint64_t value = 0;
+    memcpy(&value, at, width);
+    if (is_signed && width < 8) {
+        uint32_t shift = 64 - 8 * width;
+        value = (uint64_t)((int64_t)(value << shift) >> shift);
+    }
+    return value;
+}
+
+static inline void put_lane(char *row, uint32_t lane, uint32_t width, uint64_t value)
+{
+    memcpy(row + (size_t)lane * width, &value, width);
+}
+
+static inline uint32_t row_of(const struct ptx_op *op, uint32_t element)
+{
+    return element ? op->more[element - 1] : op->d;
+}
+
+static void load_lane(struct ptx_exec *x, const struct ptx_op *op, uint32_t lane, const char *at)
+{
+    for (uint32_t e = 0; e < op->count; e++)
+        put_lane(x->chunk->rows + row_of(op, e), lane, op->row_width,
+                 fetch(at + e * op->width, op->width, op->flags & PTX_FLAG_SIGNED));
+}
+
+#define LOAD_LOOPS(T, D)                                                                                     \
+    static void gather_##T##_##D(const struct ptx_op *op, char *rows, const uint64_t *address, uint32_t lo,  \
+                                 uint32_t hi, int64_t shift)                                                 \
+    {                                                                                                        \
+        for (uint32_t e = 0; e < op->count; e++) {                                                           \
+            D *d = (D *)(rows + row_of(op, e));                                                              \
+            int64_t by = shift + (int64_t)(e * sizeof(T));                                                   \
+            _Pragma("GCC ivdep") for (uint32_t i = lo; i < hi; i++) d[i] =                                   \
+                (D) * (const T *)(address[i] + by);                                                          \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void linear_##T##_##D(const struct ptx_op *op, char *rows, const char *from, uint32_t lo,         \
+                                 uint32_t hi)                                                                \
+    {                                                                                                        \
+        const T *p = (const T *)from;                                                                        \
+        D *d0 = (D *)(rows + op->d), *d1 = (D *)(rows + op->more[0]), *d2 = (D *)(rows + op->more[1]),       \
+          *d3 = (D *)(rows + op->more[2]);                                                                   \
+        uint32_t n = hi - lo;                                                                                \
+        if (op->count == 1) {                                                                                \
+            _Pragma("GCC ivdep") for (uint32_t i = 0; i < n; i++) d0[lo + i] = (D)p[i];                      \
+        } else if (op->count == 2) {                                                                         \
+            _Pragma("GCC ivdep") for (uint32_t i = 0; i < n; i++)                                            \
+            {                                                                                                \
+                d0[lo + i] = (D)p[2 * i];                                                                    \
+                d1[lo + i] = (D)p[2 * i + 1];                                                                \
+            }                                                                                                \
+        } else {                                                                                             \
+            _Pragma("GCC ivdep") for (uint32_t i = 0; i < n; i++)                                            \
+            {                                                                                                \
+                d0[lo + i] = (D)p[4 * i];                                                                    \
+                d1[lo + i] = (D)p[4 * i + 1];                                                                \
+                d2[lo + i] = (D)p[4 * i + 2];                                                                \
+                d3[lo + i] = (D)p[4 * i + 3];                                                                \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void spread_##T##_##D(const struct ptx_op *op, char *rows, const char *from, uint32_t lo,         \
+                                 uint32_t hi)                                                                \
+    {                                                                                                        \
+        for (uint32_t e = 0; e < op->count; e++) {                                                           \
+            D *d = (D *)(rows + row_of(op, e)), value = (D)((const T *)from)[e];                             \
+            _Pragma("GCC ivdep") for (uint32_t i = lo; i < hi; i++) d[i] = value;                            \
+        }                                                                                                    \
+    }
+LOAD_LOOPS(uint8_t, uint16_t)
+LOAD_LOOPS(int8_t, uint16_t)
+LOAD_LOOPS(uint8_t, uint32_t)
+LOAD_LOOPS(int8_t, uint32_t)
+LOAD_LOOPS(uint16_t, uint16_t)
+LOAD_LOOPS(uint16_t, uint32_t)
+LOAD_LOOPS(uint32_t, uint32_t)
+LOAD_LOOPS(uint64_t, uint64_t)
+
+struct loops {
+    void (*gather)(const struct ptx_op *, char *, const uint64_t *, uint32_t, uint32_t, int64_t);
+    void (*linear)(const struct ptx_op *, char *, const char *, uint32_t, uint32_t);
+    void (*spread)(const struct ptx_op *, char *, const char *, uint32_t, uint32_t);
+};
+
+#define LOOPS(T, D)                                                                                          \
+    (struct loops)                                                                                           \
+    {                                                                                                        \
+        gather_##T##_##D, linear_##T##_##D, spread_##T##_##D                                                 \
+    }
+
+static bool load_loops(const struct ptx_op *op, struct loops *out)
+{
+    bool is_signed = op->flags & PTX_FLAG_SIGNED;
+    if (op->row_width == op->width)
+        *out = op->width == 4   ? LOOPS(uint32_t, uint32_t)
+               : op->width == 8 ? LOOPS(uint64_t, uint64_t)
+                                : LOOPS(uint16_t, uint16_t);
+    else if (op->width == 1 && op->row_width == 2)
+        *out = is_signed ? LOOPS(int8_t, uint16_t) : LOOPS(uint8_t, uint16_t);
+    else if (op->width == 1 && op->row_width == 4)
+        *out = is_signed ? LOOPS(int8_t, uint32_t) : LOOPS(uint8_t, uint32_t);
+    else if (op->width == 2 && op->row_width == 4 && !is_signed)
+        *out = LOOPS(uint16_t, uint32_t);
+    else
+        return false;
+    return true;
+}
+
+void PTX_LEVEL_NAME(ptx_access_load)(struct ptx_exec *x, const struct ptx_op *op,
+                                     const struct ptx_lanes *lanes)
+{
+    char *rows = x->chunk->rows;
+    const uint64_t *address = (const uint64_t *)(rows + op->a);
+    uint32_t size = (uint32_t)op->width * op->count, lo = lanes->lo, hi = lanes->hi;
+    enum ptx_space space = (enum ptx_space)op->space;
+    struct loops loops;
+    if (!lanes->mask && load_loops(op, &loops)) {
+        struct span span = span_of(x, space);
+        struct scan s = scan(address + lo, hi - lo, op->imm, size, &span);
+        if (s.inside && s.aligned) {
+            const char *from = (const char *)(uintptr_t)(address[lo] + op->imm + (uint64_t)span.delta);
+            if (s.contiguous)
+                loops.linear(op, rows, from, lo, hi);
+            else if (s.same)
+                loops.spread(op, rows, from, lo, hi);
+            else
+                loops.gather(op, rows, address, lo, hi, (int64_t)op->imm + span.delta);
+            return;
+        }
+    }
+    for (uint32_t i = lo; i < hi; i++)
+        if (!lanes->mask || lanes->mask[i])
+            load_lane(x, op, i, ptx_access_resolve(x, space, address[i] + op->imm, size, i, false));
+}
+
+#define STORE_LOOPS(T, S)                                                                                    \
+    static void scatter_##T##_##S(const struct ptx_op *op, char *rows, const uint64_t *address, uint32_t lo, \
+                                  uint32_t hi, int64_t shift)                                                \
+    {                                                                                                        \
+        /* lanes in order: where two write the same place the last one wins, always */                       \
+        for (uint32_t i = lo; i < hi; i++)                                                                   \
+            for (uint32_t e = 0; e < op->count; e++)                                                         \
+                *(T *)(address[i] + shift + e * sizeof(T)) = (T)((const S *)(rows + row_of(op, e)))[i];      \
+    }                                                                                                        \
+    static void write_##T##_##S(const struct ptx_op *op, char *rows, char *to, uint32_t lo, uint32_t hi)     \
+    {                                                                                                        \
+        T *p = (T *)to;                                                                                      \
+        const S *s0 = (const S *)(rows + op->d), *s1 = (const S *)(rows + op->more[0]),                      \
+                *s2 = (const S *)(rows + op->more[1]), *s3 = (const S *)(rows + op->more[2]);                \
+        uint32_t n = hi - lo;                                                                                \
+        if (op->count == 1) {                                                                                \
+            _Pragma("GCC ivdep") for (uint32_t i = 0; i < n; i++) p[i] = (T)s0[lo + i];                      \
+        } else if (op->count == 2) {                                                                         \
+            _Pragma("GCC ivdep") for (uint32_t i = 0; i < n; i++)                                            \
+            {                                                                                                \
+                p[2 * i] = (T)s0[lo + i];                                                                    \
+                p[2 * i + 1] = (T)s1[lo + i];                                                                \
+            }                                                                                                \
+        } else {                                                                                             \
+            _Pragma("GCC ivdep") for (uint32_t i = 0; i < n; i++)                                            \
+            {                                                                                                \
+                p[4 * i] = (T)s0[lo + i];                                                                    \
+                p[4 * i + 1] = (T)s1[lo + i];                                                                \
+                p[4 * i + 2] = (T)s2[lo + i];                                                                \
+                p[4 * i + 3] = (T)s3[lo + i];                                                                \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+STORE_LOOPS(uint8_t, uint16_t)
+STORE_LOOPS(uint16_t, uint16_t)
+STORE_LOOPS(uint32_t, uint32_t)
+STORE_LOOPS(uint64_t, uint64_t)
+
+void PTX_LEVEL_NAME(ptx_access_store)(struct ptx_exec *x, const struct ptx_op *op,
+                                      const struct ptx_lanes *lanes)
+{
+    char *rows = x->chunk->rows;
+    const uint64_t *address = (const uint64_t *)(rows + op->a);
+    uint32_t size = (uint32_t)op->width * op->count, lo = lanes->lo, hi = lanes->hi;
+    enum ptx_space space = (enum ptx_space)op->space;
+    if (!lanes->mask) {
+        struct span span = span_of(x, space);
+        struct scan s = scan(address + lo, hi - lo, op->imm, size, &span);
+        if (s.inside && s.aligned) {
+            char *to = (char *)(uintptr_t)(address[lo] + op->imm + (uint64_t)span.delta);
+            int64_t shift = (int64_t)op->imm + span.delta;
+            if (s.contiguous)
+                (op->width == 1   ? write_uint8_t_uint16_t
+                 : op->width == 2 ? write_uint16_t_uint16_t
+                 : op->width == 4 ? write_uint32_t_uint32_t
+                                  : write_uint64_t_uint64_t)(op, rows, to, lo, hi);
+            else
+                (op->width == 1   ? scatter_uint8_t_uint16_t
+                 : op->width == 2 ? scatter_uint16_t_uint16_t
+                 : op->width == 4 ? scatter_uint32_t_uint32_t
+                                  : scatter_uint64_t_uint64_t)(op, rows, address, lo, hi, shift);
+            return;
+        }
+    }
+    for (uint32_t i = lo; i < hi; i++) {
+        if (lanes->mask && !lanes->mask[i])
+            continue;
+        char *to = ptx_access_resolve(x, space, address[i] + op->imm, size, i, true);
+        for (uint32_t e = 0; e < op->count; e++)
+            memcpy(to + e * op->width, rows + row_of(op, e) + (size_t)i * op->row_width, op->width);
+    }
+}

@@ -1,0 +1,80 @@
+/*
+ * ptx_run.h - a launch in progress on one thread: what the scheduler, memory access and warp operations
+ * share.
+ *
+ * Everything here belongs to the thread inside ptx_run. A fault leaves by ptx_fault_raise (or, for a page
+ * that is not there, by the signal handler) straight to ptx_run.
+ */
+#ifndef SYNTHETIC_PTX_RUN_H
+#define SYNTHETIC_PTX_RUN_H
+
+#include "ptx_alu.h"
+
+#include <setjmp.h>
+
+enum ptx_lane_state {
+    PTX_LANE_RUN,
+    PTX_LANE_BARRIER,
+    PTX_LANE_DONE,
+};
+
+/* Up to PTX_LANES threads of a block. The lanes of the group run at pc; the others wait at their own. */
+struct ptx_chunk {
+    char *rows;
+    uint32_t first, lanes; /* thread index of lane 0 in its block; threads there are */
+    uint32_t pc;
+    uint32_t stop;   /* lowest pc at which lanes outside the group wait */
+    uint32_t lo, hi; /* bounds of the group */
+    bool dense;      /* all lanes from lo to hi are in the group */
+    uint64_t clock;
+    uint8_t mask[PTX_LANES]; /* 1: in the group */
+    uint8_t state[PTX_LANES];
+    uint32_t pcs[PTX_LANES];
+};
+
+/* The lanes an operation is for: mask counts only where it is not NULL. */
+struct ptx_lanes {
+    uint32_t lo, hi;
+    const uint8_t *mask;
+};
+
+struct ptx_exec {
+    const struct ptx_launch *launch;
+    const struct ptx_code *code;
+    struct ptx_memory memory;
+    uint32_t ctaid[3];
+    uint32_t block_threads;
+    char *shared;
+    uint32_t shared_bytes; /* static and dynamic */
+    char *local;           /* of the chunk that runs: local_bytes a lane */
+    uint32_t local_bytes;
+    const struct ptx_op *op; /* the one that runs, for faults */
+    struct ptx_chunk *chunk;
+    uint64_t instructions;
+    struct ptx_fault *fault;
+    sigjmp_buf leave;
+};
+
+__attribute__((noreturn)) void ptx_fault_raise(struct ptx_exec *x, uint64_t address, bool write,
+                                               const char *reason);
+
+/* The launch whose window faults belong to, or NULL. Set around what may touch the window. */
+void ptx_fault_watch(struct ptx_exec *x);
+
+/* Where a lane's access goes. Raises a fault where it must not. */
+char *ptx_access_resolve(struct ptx_exec *x, enum ptx_space space, uint64_t address, uint32_t size,
+                         uint32_t lane, bool write);
+
+typedef void ptx_access_fn(struct ptx_exec *x, const struct ptx_op *op, const struct ptx_lanes *lanes);
+extern ptx_access_fn ptx_access_load_v2, ptx_access_load_v3, ptx_access_load_v4;
+extern ptx_access_fn ptx_access_store_v2, ptx_access_store_v3, ptx_access_store_v4;
+
+void ptx_atomic_run(struct ptx_exec *x, const struct ptx_op *op, const struct ptx_lanes *lanes);
+void ptx_shuffle_run(struct ptx_exec *x, const struct ptx_op *op, const struct ptx_lanes *lanes);
+void ptx_vote_run(struct ptx_exec *x, const struct ptx_op *op, const struct ptx_lanes *lanes);
+void ptx_special_run(struct ptx_exec *x, const struct ptx_op *op, const struct ptx_lanes *lanes);
+
+/* 2, 3 or 4: the level of x86-64 this machine has (2 also where it has less than 3). */
+int ptx_level(void);
+
+#endif
