@@ -1,8 +1,9 @@
 /*
  * alloc.c - device memory asked for and given back.
  *
- * What is at least HBMSPILL_MIN_SIZE long and movable comes from the cache; the rest is the driver's, counted. Not
- * movable: pools that can be exported or lie on the host, memory allocated by a capture (it belongs to the graph).
+ * What is at least HBMSPILL_MIN_SIZE long and movable comes from the cache; the rest is the driver's,
+ * counted. Not movable: pools that can be exported or lie on the host, memory allocated by a capture (it
+ * belongs to the graph).
  */
 #include "hooks/capture.h"
 #include "hooks/counters.h"
@@ -42,14 +43,14 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
 }
 
 /* The driver's: room is made before, and once more where it was not enough. */
-#define PASSED_ALLOC(out, size, call)                                                                                  \
-    ({                                                                                                                 \
-        CUresult passed_status;                                                                                        \
-        outside_make_room(size);                                                                                       \
-        passed_status = RETRY_AFTER_ROOM(size, call);                                                                  \
-        if (passed_status == CUDA_SUCCESS && (out))                                                                    \
-            outside_add(OUTSIDE_ADDRESS, *(out), size);                                                                \
-        passed_status;                                                                                                 \
+#define PASSED_ALLOC(out, size, call)                                                                        \
+    ({                                                                                                       \
+        CUresult passed_status;                                                                              \
+        outside_make_room(size);                                                                             \
+        passed_status = RETRY_AFTER_ROOM(size, call);                                                        \
+        if (passed_status == CUDA_SUCCESS && (out))                                                          \
+            outside_add(OUTSIDE_ADDRESS, *(out), size);                                                      \
+        passed_status;                                                                                       \
     })
 
 CUresult hook_cuMemAlloc_v2(CUdeviceptr *out, size_t size)
@@ -66,7 +67,8 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *out, size_t size)
 /* Rows start at multiples of the driver's own pitch alignment. */
 enum { PITCH_ALIGN = 512 };
 
-CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element)
+CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+                                 unsigned element)
 {
     size_t row = (width + PITCH_ALIGN - 1) / PITCH_ALIGN * PITCH_ALIGN;
     CUresult status;
@@ -79,7 +81,8 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, 
             *pitch = row;
         return status;
     }
-    return PASSED_ALLOC(out, row *height, hbmspill_real.cuMemAllocPitch_v2(out, pitch, width, height, element));
+    return PASSED_ALLOC(out, row * height,
+                        hbmspill_real.cuMemAllocPitch_v2(out, pitch, width, height, element));
 }
 
 CUresult hook_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
@@ -91,19 +94,20 @@ CUresult hook_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
     return hbmspill_real.cuMemAllocManaged(out, size, flags);
 }
 
-#define ASYNC_ALLOC(out, size, stream, per_thread, pool_ok, call)                                                      \
-    do {                                                                                                               \
-        CUresult async_status;                                                                                         \
-        if (!shim_active() || capture_graph(stream, per_thread))                                                       \
-            return call;                                                                                               \
-        if ((pool_ok) && managed_alloc(out, size, &async_status))                                                      \
-            return async_status;                                                                                       \
-        return PASSED_ALLOC(out, size, call);                                                                          \
+#define ASYNC_ALLOC(out, size, stream, per_thread, pool_ok, call)                                            \
+    do {                                                                                                     \
+        CUresult async_status;                                                                               \
+        if (!shim_active() || capture_graph(stream, per_thread))                                             \
+            return call;                                                                                     \
+        if ((pool_ok) && managed_alloc(out, size, &async_status))                                            \
+            return async_status;                                                                             \
+        return PASSED_ALLOC(out, size, call);                                                                \
     } while (0)
 
 CUresult hook_cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
 {
-    ASYNC_ALLOC(out, size, stream, false, pool_current_movable(), hbmspill_real.cuMemAllocAsync(out, size, stream));
+    ASYNC_ALLOC(out, size, stream, false, pool_current_movable(),
+                hbmspill_real.cuMemAllocAsync(out, size, stream));
 }
 
 CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t size, CUstream stream)

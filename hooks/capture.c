@@ -63,10 +63,12 @@ CUresult hook_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const 
     return begun(hbmspill_real.cuStreamBeginCaptureToGraph(stream, graph, dependencies, data, count, mode));
 }
 
-CUresult hook_cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
-                                               const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode)
+CUresult hook_cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
+                                               const CUgraphNode *dependencies, const CUgraphEdgeData *data,
+                                               size_t count, CUstreamCaptureMode mode)
 {
-    return begun(hbmspill_real.cuStreamBeginCaptureToGraph_ptsz(stream, graph, dependencies, data, count, mode));
+    return begun(
+        hbmspill_real.cuStreamBeginCaptureToGraph_ptsz(stream, graph, dependencies, data, count, mode));
 }
 
 /* A capture that was invalidated ends too, with an error that says so; one that was never begun does not. */

@@ -1,8 +1,8 @@
 /*
  * capture.h - whether anybody is capturing, and staying out of it.
  *
- * The cache inserts nothing into a capture. What a captured operation touches is noted with the graph that it becomes
- * part of, and brought in when that is launched.
+ * The cache inserts nothing into a capture. What a captured operation touches is noted with the graph that it
+ * becomes part of, and brought in when that is launched.
  */
 #ifndef HBMSPILL_HOOKS_CAPTURE_H
 #define HBMSPILL_HOOKS_CAPTURE_H
@@ -15,7 +15,8 @@ extern atomic_int captures_active;
 /* The graph the stream is being captured into, NULL where it is not. One load while nobody captures. */
 CUgraph capture_graph(CUstream stream, bool per_thread);
 
-/* Puts the calling thread's capture mode to relaxed while somebody captures; capture_restore takes the result. */
+/* Puts the calling thread's capture mode to relaxed while somebody captures; capture_restore takes the
+ * result. */
 int capture_relax(void);
 void capture_restore(int mode);
 

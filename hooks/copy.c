@@ -1,9 +1,10 @@
 /*
  * copy.c - one-dimensional copies and memsets.
  *
- * Directions are told by what the pointers are, not by the function's name: JAX copies to pinned host memory through
- * cuMemcpyDtoDAsync. A copy whose data is spilled is served in its host slot: it is then issued by unified addresses in
- * the same stream, so stream order holds; forms that return only when the copy is done wait for it.
+ * Directions are told by what the pointers are, not by the function's name: JAX copies to pinned host memory
+ * through cuMemcpyDtoDAsync. A copy whose data is spilled is served in its host slot: it is then issued by
+ * unified addresses in the same stream, so stream order holds; forms that return only when the copy is done
+ * wait for it.
  *
  * A copy that returns early (pageable to device, device to device, memset) counts as queued like any other.
  */
@@ -71,8 +72,9 @@ static CUresult copy_begin(struct copy *copy)
     if (graph || touches.mixed)
         return operation_begin(&copy->operation, &touches, copy->stream, copy->per_thread, false, "copy");
     entered = gpu_enter(touches.gpu);
-    error = cache_copy_begin(touches.gpu->cache, &copy->operation.op, stream_key_of(copy->stream, copy->per_thread),
-                             &copy->dst, &copy->src, copy->size, &copy->in_slot);
+    error = cache_copy_begin(touches.gpu->cache, &copy->operation.op,
+                             stream_key_of(copy->stream, copy->per_thread), &copy->dst, &copy->src,
+                             copy->size, &copy->in_slot);
     gpu_leave(entered);
     if (error == -ENOMEM)
         operation_explain(&copy->operation.op.failure, "copy");
@@ -102,37 +104,40 @@ static void copy_end(struct copy *copy, CUresult status)
 
 #define ADDRESS(pointer) ((uint64_t)(uintptr_t)(pointer))
 
-#define COPY_HOOK(symbol, parameters, arguments, ...)                                                                  \
-    CUresult hook_##symbol parameters                                                                                  \
-    {                                                                                                                  \
-        struct copy copy = {__VA_ARGS__};                                                                              \
-        CUresult status;                                                                                               \
-                                                                                                                       \
-        if (!shim_active())                                                                                            \
-            return hbmspill_real.symbol arguments;                                                                     \
-        status = copy_begin(&copy);                                                                                    \
-        if (status != CUDA_SUCCESS)                                                                                    \
-            return status;                                                                                             \
-        status = copy.in_slot ? copy_in_slot(&copy) : hbmspill_real.symbol arguments;                                  \
-        copy_end(&copy, status);                                                                                       \
-        return status;                                                                                                 \
+#define COPY_HOOK(symbol, parameters, arguments, ...)                                                        \
+    CUresult hook_##symbol parameters                                                                        \
+    {                                                                                                        \
+        struct copy copy = {__VA_ARGS__};                                                                    \
+        CUresult status;                                                                                     \
+                                                                                                             \
+        if (!shim_active())                                                                                  \
+            return hbmspill_real.symbol arguments;                                                           \
+        status = copy_begin(&copy);                                                                          \
+        if (status != CUDA_SUCCESS)                                                                          \
+            return status;                                                                                   \
+        status = copy.in_slot ? copy_in_slot(&copy) : hbmspill_real.symbol arguments;                        \
+        copy_end(&copy, status);                                                                             \
+        return status;                                                                                       \
     }
 
 #define ANY_TO_ANY .dst = dst, .src = src, .size = size, .dst_side = SIDE_ANY, .src_side = SIDE_ANY
-#define HOST_TO_DEVICE .dst = dst, .src = ADDRESS(src), .size = size, .dst_side = SIDE_ANY, .src_side = SIDE_HOST
-#define DEVICE_TO_HOST .dst = ADDRESS(dst), .src = src, .size = size, .dst_side = SIDE_HOST, .src_side = SIDE_ANY
+#define HOST_TO_DEVICE                                                                                       \
+    .dst = dst, .src = ADDRESS(src), .size = size, .dst_side = SIDE_ANY, .src_side = SIDE_HOST
+#define DEVICE_TO_HOST                                                                                       \
+    .dst = ADDRESS(dst), .src = src, .size = size, .dst_side = SIDE_HOST, .src_side = SIDE_ANY
 
-COPY_HOOK(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size), ANY_TO_ANY, .blocking = true)
+COPY_HOOK(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size), ANY_TO_ANY,
+          .blocking = true)
 COPY_HOOK(cuMemcpy_ptds, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size), ANY_TO_ANY,
           .blocking = true, .per_thread = true)
-COPY_HOOK(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream), (dst, src, size, stream),
-          ANY_TO_ANY, .stream = stream)
+COPY_HOOK(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
+          (dst, src, size, stream), ANY_TO_ANY, .stream = stream)
 COPY_HOOK(cuMemcpyAsync_ptsz, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
           (dst, src, size, stream), ANY_TO_ANY, .stream = stream, .per_thread = true)
 COPY_HOOK(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t size), (dst, src, size), HOST_TO_DEVICE,
           .blocking = true)
-COPY_HOOK(cuMemcpyHtoD_v2_ptds, (CUdeviceptr dst, const void *src, size_t size), (dst, src, size), HOST_TO_DEVICE,
-          .blocking = true, .per_thread = true)
+COPY_HOOK(cuMemcpyHtoD_v2_ptds, (CUdeviceptr dst, const void *src, size_t size), (dst, src, size),
+          HOST_TO_DEVICE, .blocking = true, .per_thread = true)
 COPY_HOOK(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
           (dst, src, size, stream), HOST_TO_DEVICE, .stream = stream)
 COPY_HOOK(cuMemcpyHtoDAsync_v2_ptsz, (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
@@ -141,8 +146,8 @@ COPY_HOOK(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t size), (dst, src,
           .blocking = true)
 COPY_HOOK(cuMemcpyDtoH_v2_ptds, (void *dst, CUdeviceptr src, size_t size), (dst, src, size), DEVICE_TO_HOST,
           .blocking = true, .per_thread = true)
-COPY_HOOK(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUstream stream), (dst, src, size, stream),
-          DEVICE_TO_HOST, .stream = stream)
+COPY_HOOK(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
+          (dst, src, size, stream), DEVICE_TO_HOST, .stream = stream)
 COPY_HOOK(cuMemcpyDtoHAsync_v2_ptsz, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
           (dst, src, size, stream), DEVICE_TO_HOST, .stream = stream, .per_thread = true)
 COPY_HOOK(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size), ANY_TO_ANY,

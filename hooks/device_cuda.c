@@ -1,10 +1,10 @@
 /*
  * device_cuda.c - struct device_ops over the real driver.
  *
- * Calls go through the table of real functions, never through a hook. All of them are made with the gpu's context
- * current (gpu_enter). While any thread captures, calls that CUDA calls "potentially unsafe" are refused in other
- * threads too under the global capture mode (cuThreadExchangeStreamCaptureMode); the cache's own calls are no part of
- * anybody's capture, so they are made under the relaxed mode.
+ * Calls go through the table of real functions, never through a hook. All of them are made with the gpu's
+ * context current (gpu_enter). While any thread captures, calls that CUDA calls "potentially unsafe" are
+ * refused in other threads too under the global capture mode (cuThreadExchangeStreamCaptureMode); the cache's
+ * own calls are no part of anybody's capture, so they are made under the relaxed mode.
  */
 #include "hooks/capture.h"
 #include "hooks/gpu.h"
@@ -26,12 +26,12 @@ static int result(struct gpu *gpu, CUresult status)
 }
 
 /* Calls the real function under the relaxed capture mode. */
-#define RELAXED(gpu, call)                                                                                             \
-    ({                                                                                                                 \
-        int relaxed_mode = capture_relax();                                                                            \
-        CUresult relaxed_status = hbmspill_real.call;                                                                  \
-        capture_restore(relaxed_mode);                                                                                 \
-        result(gpu, relaxed_status);                                                                                   \
+#define RELAXED(gpu, call)                                                                                   \
+    ({                                                                                                       \
+        int relaxed_mode = capture_relax();                                                                  \
+        CUresult relaxed_status = hbmspill_real.call;                                                        \
+        capture_restore(relaxed_mode);                                                                       \
+        result(gpu, relaxed_status);                                                                         \
     })
 
 static int cuda_reserve(void *ctx, uint64_t size, uint64_t *address)

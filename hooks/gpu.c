@@ -13,7 +13,7 @@
 
 /* Serialises the making of gpus. Rank: before a cache's lock. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-static struct gpu *gpus[GPUS_MAX];      /* in the order they were made; written under `making' */
+static struct gpu *gpus[GPUS_MAX]; /* in the order they were made; written under `making' */
 static atomic_uint gpu_count;
 static atomic_uint unmanageable[GPUS_MAX]; /* by device ordinal: said already */
 
@@ -168,25 +168,27 @@ static bool has_functions(void)
     const struct hbmspill_real *real = &hbmspill_real;
 
     return real->cuMemAddressReserve && real->cuMemAddressFree && real->cuMemCreate && real->cuMemRelease &&
-           real->cuMemMap && real->cuMemUnmap && real->cuMemSetAccess && real->cuMemGetAllocationGranularity &&
-           real->cuMemHostAlloc && real->cuMemFreeHost && real->cuMemcpyAsync && real->cuStreamCreate &&
-           real->cuStreamDestroy_v2 && real->cuStreamWaitEvent && real->cuEventCreate && real->cuEventDestroy_v2 &&
-           real->cuEventRecord && real->cuEventQuery && real->cuEventSynchronize && real->cuMemGetInfo_v2 &&
-           real->cuCtxGetCurrent && real->cuCtxPushCurrent_v2 && real->cuCtxPopCurrent_v2;
+           real->cuMemMap && real->cuMemUnmap && real->cuMemSetAccess &&
+           real->cuMemGetAllocationGranularity && real->cuMemHostAlloc && real->cuMemFreeHost &&
+           real->cuMemcpyAsync && real->cuStreamCreate && real->cuStreamDestroy_v2 &&
+           real->cuStreamWaitEvent && real->cuEventCreate && real->cuEventDestroy_v2 && real->cuEventRecord &&
+           real->cuEventQuery && real->cuEventSynchronize && real->cuMemGetInfo_v2 && real->cuCtxGetCurrent &&
+           real->cuCtxPushCurrent_v2 && real->cuCtxPopCurrent_v2;
 }
 
 static struct gpu *make(CUdevice device)
 {
     const struct options *options = options_get();
-    struct cache_config config = {.strict = options->strict == 1, .mutation = mutation(options->test_mutation.text)};
+    struct cache_config config = {.strict = options->strict == 1,
+                                  .mutation = mutation(options->test_mutation.text)};
     size_t granularity, free_bytes, total;
     struct gpu *gpu;
     int vmm = 0;
 
     if (!has_functions())
         return unmanaged(device, "the driver lacks virtual memory management or streams");
-    if (hbmspill_real.cuDeviceGetAttribute(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device) !=
-            CUDA_SUCCESS ||
+    if (hbmspill_real.cuDeviceGetAttribute(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                                           device) != CUDA_SUCCESS ||
         !vmm)
         return unmanaged(device, "the driver does not support virtual memory management");
     gpu = calloc(1, sizeof *gpu);
@@ -195,11 +197,12 @@ static struct gpu *make(CUdevice device)
     gpu->device = device;
     gpu->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     gpu->prop.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
-    gpu->access = (CUmemAccessDesc){.location = gpu->prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    gpu->access =
+        (CUmemAccessDesc){.location = gpu->prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     if (hbmspill_real.cuCtxGetCurrent(&gpu->context) != CUDA_SUCCESS || !gpu->context ||
         hbmspill_real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS ||
-        hbmspill_real.cuMemGetAllocationGranularity(&granularity, &gpu->prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) !=
-            CUDA_SUCCESS) {
+        hbmspill_real.cuMemGetAllocationGranularity(&granularity, &gpu->prop,
+                                                    CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS) {
         free(gpu);
         return unmanaged(device, "it could not be asked for its memory");
     }
@@ -216,8 +219,9 @@ static struct gpu *make(CUdevice device)
     }
     gpus[gpu_count] = gpu;
     atomic_fetch_add_explicit(&gpu_count, 1, memory_order_release);
-    log_info("gpu", "device %d: %llu MiB of HBM to use (%llu free of %llu), %llu MiB of host memory behind it", device,
-             (unsigned long long)(gpu->hbm_limit / MIB), (unsigned long long)(free_bytes / MIB),
+    log_info("gpu",
+             "device %d: %llu MiB of HBM to use (%llu free of %llu), %llu MiB of host memory behind it",
+             device, (unsigned long long)(gpu->hbm_limit / MIB), (unsigned long long)(free_bytes / MIB),
              (unsigned long long)(total / MIB), (unsigned long long)(gpu->host_limit / MIB));
     return gpu;
 }

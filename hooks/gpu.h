@@ -1,10 +1,11 @@
 /*
  * gpu.h - one struct for each device the job has memory on: its cache, its limits, its way to the driver.
  *
- * A gpu is made by the first allocation on its device that the cache takes, with the context that is then current;
- * streams and events of the cache belong to that context. It lives until the process ends.
+ * A gpu is made by the first allocation on its device that the cache takes, with the context that is then
+ * current; streams and events of the cache belong to that context. It lives until the process ends.
  *
- * Threads: any. gpu_enter and gpu_leave bracket calls into the cache, so that its driver calls find the context.
+ * Threads: any. gpu_enter and gpu_leave bracket calls into the cache, so that its driver calls find the
+ * context.
  */
 #ifndef HBMSPILL_HOOKS_GPU_H
 #define HBMSPILL_HOOKS_GPU_H
@@ -17,21 +18,22 @@ enum { GPUS_MAX = 64 };
 struct gpu {
     CUdevice device;
     CUcontext context;
-    CUmemAllocationProp prop;    /* of frames */
+    CUmemAllocationProp prop; /* of frames */
     CUmemAccessDesc access;
     struct device_ops ops;
     struct cache *cache;
-    uint64_t granularity;        /* bytes */
-    uint64_t physical_total;     /* what the device has */
+    uint64_t granularity;    /* bytes */
+    uint64_t physical_total; /* what the device has */
     uint64_t hbm_limit, host_limit;
-    atomic_int last_error;       /* CUresult behind the last -EIO */
+    atomic_int last_error; /* CUresult behind the last -EIO */
 };
 
 /* The gpu of a device, NULL before its first managed allocation. */
 struct gpu *gpu_of_device(CUdevice device);
 /* The same for the current context's device. */
 struct gpu *gpu_current(void);
-/* Made now if need be. NULL where this device cannot be managed (no VMM, no context, mode is not on): said once. */
+/* Made now if need be. NULL where this device cannot be managed (no VMM, no context, mode is not on): said
+ * once. */
 struct gpu *gpu_make_current(void);
 /* The gpu whose cache an address may belong to, NULL for a foreign one. No lock. */
 struct gpu *gpu_of_address(uint64_t address);
@@ -48,7 +50,8 @@ void gpu_leave(bool entered);
 /* 0 or -errno of the cache as the driver would say it. */
 CUresult gpu_result(struct gpu *gpu, int error);
 
-/* How a stream argument names a stream; per_thread: for entry points where 0 means the per-thread default stream. */
+/* How a stream argument names a stream; per_thread: for entry points where 0 means the per-thread default
+ * stream. */
 struct stream_key stream_key_of(CUstream stream, bool per_thread);
 
 /* hooks/device_cuda.c: the real device_ops. gpu->context, prop and access are set. */

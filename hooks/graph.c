@@ -1,11 +1,13 @@
 /*
  * graph.c - graphs.
  *
- * Each node has its own set, replaced when the node is updated. A graph made as a child is copied into its parent by
- * the driver at that moment, so its sets are copied into the child node's; bodies of conditional nodes belong to the
- * parent and are filled afterwards, so they are linked. An instantiated graph has a copy of all sets.
+ * Each node has its own set, replaced when the node is updated. A graph made as a child is copied into its
+ * parent by the driver at that moment, so its sets are copied into the child node's; bodies of conditional
+ * nodes belong to the parent and are filled afterwards, so they are linked. An instantiated graph has a copy
+ * of all sets.
  *
- * A node of a kind that is not looked into makes the graph open: everything is brought in.
+ * A node of a kind that is not looked into makes the graph open: everything is brought in. So is a graph
+ * whose making was not seen (the forms of cuGraphInstantiate before CUDA 12).
  */
 #include "hooks/graph.h"
 #include "hooks/counters.h"
@@ -54,7 +56,8 @@ static void sets_free(struct node_set *sets)
 {
     struct node_set *set, *next;
 
-    LL_FOREACH_SAFE (sets, set, next) {
+    LL_FOREACH_SAFE(sets, set, next)
+    {
         free(set->touch);
         free(set);
     }
@@ -120,8 +123,8 @@ static bool set_append(struct node_set *set, const struct cache_touch *touch, un
     return true;
 }
 
-static CUresult note(struct graph **table, const void *handle, CUgraphNode node, const struct touches *touches,
-                     bool open)
+static CUresult note(struct graph **table, const void *handle, CUgraphNode node,
+                     const struct touches *touches, bool open)
 {
     struct graph *graph;
     struct node_set *set;
@@ -143,13 +146,15 @@ CUresult graph_note(CUgraph graph, CUgraphNode node, const struct touches *touch
     return note(&graphs, graph, node, touches, open);
 }
 
-/* With the lock: all sets of `graph', bodies of its conditional nodes included, into one set or one by one. */
+/* With the lock: all sets of `graph', bodies of its conditional nodes included, into one set or one by one.
+ */
 static bool copy_sets(const struct graph *graph, struct graph *into, struct node_set *into_set)
 {
     struct graph *body, *next;
     struct node_set *set;
 
-    LL_FOREACH (graph->sets, set) {
+    LL_FOREACH(graph->sets, set)
+    {
         struct node_set *target = into_set;
 
         if (!target) {
@@ -219,7 +224,8 @@ static CUresult note_kernel(struct graph **table, const void *handle, CUgraphNod
     return status;
 }
 
-static CUresult note_copy(struct graph **table, const void *handle, CUgraphNode node, const CUDA_MEMCPY3D *copy)
+static CUresult note_copy(struct graph **table, const void *handle, CUgraphNode node,
+                          const CUDA_MEMCPY3D *copy)
 {
     struct touches touches;
     CUresult status;
@@ -293,45 +299,45 @@ static CUresult note_params(struct graph **table, const void *handle, CUgraphNod
 }
 
 /* Once the driver has taken it. A set that could not be kept makes the graph unusable: said as what it is. */
-#define NOTED(call, how)                                                                                               \
-    ({                                                                                                                 \
-        CUresult noted_status = (call);                                                                                \
-        if (noted_status == CUDA_SUCCESS && shim_active())                                                             \
-            noted_status = (how);                                                                                      \
-        noted_status;                                                                                                  \
+#define NOTED(call, how)                                                                                     \
+    ({                                                                                                       \
+        CUresult noted_status = (call);                                                                      \
+        if (noted_status == CUDA_SUCCESS && shim_active())                                                   \
+            noted_status = (how);                                                                            \
+        noted_status;                                                                                        \
     })
 
-CUresult hook_cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                      const CUDA_KERNEL_NODE_PARAMS *params)
+CUresult hook_cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                      size_t count, const CUDA_KERNEL_NODE_PARAMS *params)
 {
     return NOTED(hbmspill_real.cuGraphAddKernelNode_v2(node, graph, dependencies, count, params),
                  note_kernel(&graphs, graph, *node, params->func ? params->func : (CUfunction)params->kern,
                              params->kernelParams, params->extra));
 }
 
-CUresult hook_cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                   const CUDA_MEMCPY3D *params, CUcontext context)
+CUresult hook_cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                   size_t count, const CUDA_MEMCPY3D *params, CUcontext context)
 {
     return NOTED(hbmspill_real.cuGraphAddMemcpyNode(node, graph, dependencies, count, params, context),
                  note_copy(&graphs, graph, *node, params));
 }
 
-CUresult hook_cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                   const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
+CUresult hook_cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                   size_t count, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
 {
     return NOTED(hbmspill_real.cuGraphAddMemsetNode(node, graph, dependencies, count, params, context),
                  note_address(&graphs, graph, *node, params->dst));
 }
 
-CUresult hook_cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                       CUgraph child)
+CUresult hook_cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                       size_t count, CUgraph child)
 {
     return NOTED(hbmspill_real.cuGraphAddChildGraphNode(node, graph, dependencies, count, child),
                  adopt(&graphs, graph, *node, child));
 }
 
-CUresult hook_cuGraphAddBatchMemOpNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                       const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+CUresult hook_cuGraphAddBatchMemOpNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                       size_t count, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
 {
     return NOTED(hbmspill_real.cuGraphAddBatchMemOpNode(node, graph, dependencies, count, params),
                  note_open(&graphs, graph, *node));
@@ -374,8 +380,9 @@ static CUgraph graph_of(CUgraphNode node)
 CUresult hook_cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
 {
     return NOTED(hbmspill_real.cuGraphKernelNodeSetParams_v2(node, params),
-                 note_kernel(&graphs, graph_of(node), node, params->func ? params->func : (CUfunction)params->kern,
-                             params->kernelParams, params->extra));
+                 note_kernel(&graphs, graph_of(node), node,
+                             params->func ? params->func : (CUfunction)params->kern, params->kernelParams,
+                             params->extra));
 }
 
 CUresult hook_cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *params)
@@ -415,19 +422,16 @@ CUresult hook_cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsi
     return INSTANTIATED(hbmspill_real.cuGraphInstantiateWithFlags(exec, graph, flags));
 }
 
-CUresult hook_cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+CUresult hook_cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
+                                           CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
     return INSTANTIATED(hbmspill_real.cuGraphInstantiateWithParams(exec, graph, params));
 }
 
-CUresult hook_cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+CUresult hook_cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
+                                                CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
     return INSTANTIATED(hbmspill_real.cuGraphInstantiateWithParams_ptsz(exec, graph, params));
-}
-
-CUresult hook_cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *failed, char *text, size_t size)
-{
-    return INSTANTIATED(hbmspill_real.cuGraphInstantiate_v2(exec, graph, failed, text, size));
 }
 
 CUresult hook_cuGraphExecDestroy(CUgraphExec exec)
@@ -457,8 +461,8 @@ CUresult hook_cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
                  note_copy(&execs, exec, node, params));
 }
 
-CUresult hook_cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params,
-                                             CUcontext context)
+CUresult hook_cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                             const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
 {
     return NOTED(hbmspill_real.cuGraphExecMemsetNodeSetParams(exec, node, params, context),
                  note_address(&execs, exec, node, params->dst));
@@ -473,7 +477,8 @@ CUresult hook_cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode n
 CUresult hook_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                  const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
 {
-    return NOTED(hbmspill_real.cuGraphExecBatchMemOpNodeSetParams(exec, node, params), note_open(&execs, exec, node));
+    return NOTED(hbmspill_real.cuGraphExecBatchMemOpNodeSetParams(exec, node, params),
+                 note_open(&execs, exec, node));
 }
 
 CUresult hook_cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
@@ -493,7 +498,8 @@ static bool exec_touches(CUgraphExec exec, struct touches *touches)
     graph = find(&execs, exec, false);
     open = graph == NULL;
     if (graph) {
-        LL_FOREACH (graph->sets, set) {
+        LL_FOREACH(graph->sets, set)
+        {
             open |= set->open;
             for (unsigned i = 0; i < set->count; i++)
                 touches_add(touches, set->touch[i].address, set->touch[i].access);
@@ -503,7 +509,8 @@ static bool exec_touches(CUgraphExec exec, struct touches *touches)
     return open;
 }
 
-static CUresult graph_launch(PFN_cuGraphLaunch_v10000 real, bool per_thread, CUgraphExec exec, CUstream stream)
+static CUresult graph_launch(PFN_cuGraphLaunch_v10000 real, bool per_thread, CUgraphExec exec,
+                             CUstream stream)
 {
     struct operation operation = {.gpu = NULL};
     struct touches touches;
@@ -517,7 +524,8 @@ static CUresult graph_launch(PFN_cuGraphLaunch_v10000 real, bool per_thread, CUg
 
         touches_init(&touches);
         open = exec_touches(exec, &touches);
-        status = operation_begin(&operation, &touches, stream, per_thread, open, open ? "an open graph" : "a graph");
+        status = operation_begin(&operation, &touches, stream, per_thread, open,
+                                 open ? "an open graph" : "a graph");
         if (status != CUDA_SUCCESS)
             return status;
     }

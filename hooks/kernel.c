@@ -24,7 +24,8 @@ static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct record *records;
 static struct module *closed_modules;
 
-/* The object that holds XLA exports the plugin entry; its address is in no other (FACTS: jaxlib dlsyms GetPjrtApi). */
+/* The object that holds XLA exports the plugin entry; its address is in no other (FACTS: jaxlib dlsyms
+ * GetPjrtApi). */
 static bool called_by_xla(const void *caller)
 {
     Dl_info object;
@@ -80,8 +81,9 @@ void kernel_module_unloaded(const void *handle)
 }
 
 /*
- * The parameters as the driver lists them: INVALID_VALUE ends the list, and says as well that the handle is not of that
- * kind (cuFuncGetParamInfo, cuKernelGetParamInfo), so a kernel without parameters is told by its module being found.
+ * The parameters as the driver lists them: INVALID_VALUE ends the list, and says as well that the handle is
+ * not of that kind (cuFuncGetParamInfo, cuKernelGetParamInfo), so a kernel without parameters is told by its
+ * module being found.
  */
 static bool list_params(struct record *record)
 {
@@ -101,8 +103,9 @@ static bool list_params(struct record *record)
     record->module = is_function ? (const void *)module : (const void *)library;
     for (;;) {
         struct kernel_param param, *params;
-        CUresult status = is_function ? by_function(kernel->function, kernel->count, &param.offset, &param.size)
-                                      : by_kernel((CUkernel)kernel->function, kernel->count, &param.offset, &param.size);
+        CUresult status =
+            is_function ? by_function(kernel->function, kernel->count, &param.offset, &param.size)
+                        : by_kernel((CUkernel)kernel->function, kernel->count, &param.offset, &param.size);
 
         if (status == CUDA_ERROR_INVALID_VALUE)
             return true;
@@ -136,7 +139,8 @@ static void learn_name(struct kernel *kernel)
     const char *name = NULL;
 
     kernel->name = "?";
-    if (hbmspill_real.cuFuncGetName && hbmspill_real.cuFuncGetName(&name, kernel->function) == CUDA_SUCCESS && name)
+    if (hbmspill_real.cuFuncGetName && hbmspill_real.cuFuncGetName(&name, kernel->function) == CUDA_SUCCESS &&
+        name)
         kernel->name = name;
     else if (hbmspill_real.cuKernelGetName &&
              hbmspill_real.cuKernelGetName(&name, (CUkernel)kernel->function) == CUDA_SUCCESS && name)
@@ -200,7 +204,8 @@ static void scan(const unsigned char *bytes, size_t offset, size_t size, struct 
         tensor_map_scan(bytes, offset, size, touches);
 }
 
-/* A launch with `extra' names one buffer with all parameters at their offsets, ended by CU_LAUNCH_PARAM_END. */
+/* A launch with `extra' names one buffer with all parameters at their offsets, ended by CU_LAUNCH_PARAM_END.
+ */
 static bool scan_extra(void **extra, struct touches *touches)
 {
     const unsigned char *buffer = NULL;

@@ -1,9 +1,9 @@
 /*
  * kernel.h - what is known of a kernel: where its parameters are, and whether it is closed.
  *
- * Closed: it touches only allocations its parameters point into. Taken to be so (HBMSPILL_CLOSED=auto): kernels of
- * modules that the XLA plugin itself loads, which are XLA's own (FACTS: no hidden touch in thousands of launches). Every
- * other kernel is open, and so is one whose parameters the driver cannot list.
+ * Closed: it touches only allocations its parameters point into. Taken to be so (HBMSPILL_CLOSED=auto):
+ * kernels of modules that the XLA plugin itself loads, which are XLA's own (FACTS: no hidden touch in
+ * thousands of launches). Every other kernel is open, and so is one whose parameters the driver cannot list.
  *
  * Threads: any; one lock, held for look-ups and, the first time a kernel is seen, while the driver is asked.
  */
@@ -19,14 +19,15 @@ struct kernel {
     unsigned count;
     struct kernel_param {
         size_t offset, size;
-    } *params;
+    } * params;
     const char *name; /* the driver's string, "?" where it has none */
 };
 
 /* A copy of what is known; params belongs to the record, which lives until its module is unloaded. */
 struct kernel kernel_find(CUfunction function);
 
-/* Adds every pointer among the parameters of a launch. False: they cannot be read, treat the launch as open. */
+/* Adds every pointer among the parameters of a launch. False: they cannot be read, treat the launch as open.
+ */
 bool kernel_touches(const struct kernel *kernel, void **params, void **extra, struct touches *touches);
 
 /* Called by the module hooks: `caller' is the return address of the load. */

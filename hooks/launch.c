@@ -2,8 +2,8 @@
  * launch.c - kernel launches.
  *
  * Programmatic stream serialization lets a kernel start before the one ahead of it has ended. Its own
- * griddepcontrol.wait then orders what it reads of that kernel, but it knows nothing of waits that were put in between or
- * of a frame that changed hands, so for such a launch the attribute is taken off.
+ * griddepcontrol.wait then orders what it reads of that kernel, but it knows nothing of waits that were put
+ * in between or of a frame that changed hands, so for such a launch the attribute is taken off.
  */
 #include "hooks/counters.h"
 #include "hooks/kernel.h"
@@ -49,21 +49,24 @@ static CUresult launch(PFN_cuLaunchKernel_v4000 real, bool per_thread, CUfunctio
     return status;
 }
 
-CUresult hook_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                             unsigned shared, CUstream stream, void **params, void **extra)
+CUresult hook_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                             unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
 {
-    return launch(hbmspill_real.cuLaunchKernel, false, f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+    return launch(hbmspill_real.cuLaunchKernel, false, f, gx, gy, gz, bx, by, bz, shared, stream, params,
+                  extra);
 }
 
-CUresult hook_cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                  unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
+CUresult hook_cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                  unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params,
+                                  void **extra)
 {
-    return launch(hbmspill_real.cuLaunchKernel_ptsz, true, f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+    return launch(hbmspill_real.cuLaunchKernel_ptsz, true, f, gx, gy, gz, bx, by, bz, shared, stream, params,
+                  extra);
 }
 
-static CUresult launch_cooperative(PFN_cuLaunchCooperativeKernel_v9000 real, bool per_thread, CUfunction f, unsigned gx,
-                                   unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                                   CUstream stream, void **params)
+static CUresult launch_cooperative(PFN_cuLaunchCooperativeKernel_v9000 real, bool per_thread, CUfunction f,
+                                   unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                   unsigned bz, unsigned shared, CUstream stream, void **params)
 {
     struct operation operation;
     CUresult status;
@@ -78,18 +81,20 @@ static CUresult launch_cooperative(PFN_cuLaunchCooperativeKernel_v9000 real, boo
     return status;
 }
 
-CUresult hook_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                        unsigned bz, unsigned shared, CUstream stream, void **params)
+CUresult hook_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                        unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                        void **params)
 {
-    return launch_cooperative(hbmspill_real.cuLaunchCooperativeKernel, false, f, gx, gy, gz, bx, by, bz, shared, stream,
-                              params);
+    return launch_cooperative(hbmspill_real.cuLaunchCooperativeKernel, false, f, gx, gy, gz, bx, by, bz,
+                              shared, stream, params);
 }
 
 CUresult hook_cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                             unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params)
+                                             unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                             void **params)
 {
-    return launch_cooperative(hbmspill_real.cuLaunchCooperativeKernel_ptsz, true, f, gx, gy, gz, bx, by, bz, shared,
-                              stream, params);
+    return launch_cooperative(hbmspill_real.cuLaunchCooperativeKernel_ptsz, true, f, gx, gy, gz, bx, by, bz,
+                              shared, stream, params);
 }
 
 static bool has_early_start(const CUlaunchConfig *config)
@@ -120,8 +125,8 @@ static CUresult launch_in_order(PFN_cuLaunchKernelEx_v11060 real, const CUlaunch
     return status;
 }
 
-static CUresult launch_ex(PFN_cuLaunchKernelEx_v11060 real, bool per_thread, const CUlaunchConfig *config, CUfunction f,
-                          void **params, void **extra)
+static CUresult launch_ex(PFN_cuLaunchKernelEx_v11060 real, bool per_thread, const CUlaunchConfig *config,
+                          CUfunction f, void **params, void **extra)
 {
     struct operation operation;
     CUresult status;

@@ -10,14 +10,17 @@ void operation_explain(const struct cache_failure *failure, const char *what)
 {
     if (failure->tier == CACHE_TIER_HBM)
         log_error("full",
-                  "%s needs %llu MiB of device memory at once; the limit is %llu MiB, %llu MiB of it held by memory that "
+                  "%s needs %llu MiB of device memory at once; the limit is %llu MiB, %llu MiB of it held by "
+                  "memory that "
                   "cannot be moved: raise HBMSPILL_HBM_LIMIT, or make the job's largest step smaller",
                   what, MIB(failure->asked), MIB(failure->hbm_limit), MIB(failure->hbm_outside));
     else
         log_error("full",
-                  "%s: no room for %llu MiB more in host memory, %llu of %llu MiB are used and device memory (%llu MiB) is "
+                  "%s: no room for %llu MiB more in host memory, %llu of %llu MiB are used and device memory "
+                  "(%llu MiB) is "
                   "full: raise HBMSPILL_HOST_LIMIT",
-                  what, MIB(failure->asked), MIB(failure->host_used), MIB(failure->host_limit), MIB(failure->hbm_limit));
+                  what, MIB(failure->asked), MIB(failure->host_used), MIB(failure->host_limit),
+                  MIB(failure->hbm_limit));
 }
 
 /* Memory of a device that is not the stream's cannot be ordered by events of ours: it is made to stay. */
@@ -35,8 +38,8 @@ static CUresult fix_others(struct touches *touches, const char *what)
     return CUDA_SUCCESS;
 }
 
-CUresult operation_begin(struct operation *operation, struct touches *touches, CUstream stream, bool per_thread,
-                         bool open, const char *what)
+CUresult operation_begin(struct operation *operation, struct touches *touches, CUstream stream,
+                         bool per_thread, bool open, const char *what)
 {
     struct gpu *current = touches->mixed || open ? gpu_current() : NULL;
     CUresult status = CUDA_SUCCESS;
@@ -65,8 +68,8 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
     }
     entered = gpu_enter(touches->gpu);
     error = open ? cache_op_begin_all(touches->gpu->cache, &operation->op, stream_key_of(stream, per_thread))
-                 : cache_op_begin(touches->gpu->cache, &operation->op, stream_key_of(stream, per_thread), touches->touch,
-                                  touches->count);
+                 : cache_op_begin(touches->gpu->cache, &operation->op, stream_key_of(stream, per_thread),
+                                  touches->touch, touches->count);
     gpu_leave(entered);
     if (error == -ENOMEM)
         operation_explain(&operation->op.failure, what);

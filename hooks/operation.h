@@ -18,9 +18,10 @@ struct operation {
     struct cache_op op;
 };
 
-/* open: it may touch any allocation. what names it in a message ("kernel fusion_3"). Frees what touches holds. */
-CUresult operation_begin(struct operation *operation, struct touches *touches, CUstream stream, bool per_thread,
-                         bool open, const char *what);
+/* open: it may touch any allocation. what names it in a message ("kernel fusion_3"). Frees what touches
+ * holds. */
+CUresult operation_begin(struct operation *operation, struct touches *touches, CUstream stream,
+                         bool per_thread, bool open, const char *what);
 void operation_end(struct operation *operation, CUresult status);
 
 /* True where an operation should not start before the one ahead of it has ended (programmatic launch). */

@@ -1,8 +1,8 @@
 /*
  * pool.c - memory pools and what they say of themselves.
  *
- * The attributes that count bytes include what the cache holds for the job, as if it came from the pool: XLA reads its
- * own use there.
+ * The attributes that count bytes include what the cache holds for the job, as if it came from the pool: XLA
+ * reads its own use there.
  */
 #include "hooks/pool.h"
 #include <pthread.h>

@@ -1,9 +1,10 @@
 /*
  * query.c - what the job is told: how much memory there is, and what an address is.
  *
- * Memory sizes are one coherent figure, HBM plus host tier unless HBMSPILL_REPORT says otherwise, so that XLA plans as it
- * would for a GPU that is big enough. Where the job's allocator takes one slab (nothing can be spilled then) it is told the
- * truth, else it would ask for a slab that cannot be had. NVML is not touched: it says what the hardware has.
+ * Memory sizes are one coherent figure, HBM plus host tier unless HBMSPILL_REPORT says otherwise, so that XLA
+ * plans as it would for a GPU that is big enough. Where the job's allocator takes one slab (nothing can be
+ * spilled then) it is told the truth, else it would ask for a slab that cannot be had. NVML is not touched:
+ * it says what the hardware has.
  */
 #include "hooks/gpu.h"
 #include "shim/options.h"
@@ -75,8 +76,8 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdevicep
 }
 
 /*
- * What the driver says of stream-ordered memory (CUDA driver API, cuPointerGetAttribute), said of ours whether or not
- * it is in HBM just now. NOT_SUPPORTED: an attribute this has no answer for; ask the driver.
+ * What the driver says of stream-ordered memory (CUDA driver API, cuPointerGetAttribute), said of ours
+ * whether or not it is in HBM just now. NOT_SUPPORTED: an attribute this has no answer for; ask the driver.
  */
 static CUresult attribute_of(struct gpu *gpu, void *value, CUpointer_attribute attribute, uint64_t address)
 {
@@ -137,7 +138,8 @@ CUresult hook_cuPointerGetAttribute(void *value, CUpointer_attribute attribute, 
     struct gpu *gpu = shim_active() ? gpu_of_address(address) : NULL;
     CUresult status = gpu && value ? attribute_of(gpu, value, attribute, address) : CUDA_ERROR_NOT_SUPPORTED;
 
-    return status == CUDA_ERROR_NOT_SUPPORTED ? hbmspill_real.cuPointerGetAttribute(value, attribute, address) : status;
+    return status == CUDA_ERROR_NOT_SUPPORTED ? hbmspill_real.cuPointerGetAttribute(value, attribute, address)
+                                              : status;
 }
 
 /* The plural form does not fail for one attribute that has no answer: its value is then a default. */

@@ -55,7 +55,9 @@ static void make_json(struct text *text, const struct statistics *sum)
 
     text->length = 0;
     put(text, "{\n  \"version\": 1,\n  \"mode\": \"%s\"",
-        shim_mode() == SHIM_ON ? "on" : shim_mode() == SHIM_OBSERVE ? "observe" : "off");
+        shim_mode() == SHIM_ON        ? "on"
+        : shim_mode() == SHIM_OBSERVE ? "observe"
+                                      : "off");
 #define PUT(name, unit, counter_text) put(text, ",\n  \"%s\": %llu", #name, (unsigned long long)sum->name);
     HBMSPILL_COUNTERS(PUT)
 #undef PUT
@@ -65,8 +67,9 @@ static void make_json(struct text *text, const struct statistics *sum)
         put(text,
             "%s\n    {\"device\": %d, \"hbm_limit\": %llu, \"host_limit\": %llu, \"frame_bytes\": %llu, "
             "\"outside_bytes\": %llu, \"host_bytes\": %llu, \"live_bytes\": %llu}",
-            i ? "," : "", gpu->device, (unsigned long long)usage.hbm_limit, (unsigned long long)usage.host_limit,
-            (unsigned long long)usage.frames, (unsigned long long)usage.outside, (unsigned long long)usage.host,
+            i ? "," : "", gpu->device, (unsigned long long)usage.hbm_limit,
+            (unsigned long long)usage.host_limit, (unsigned long long)usage.frames,
+            (unsigned long long)usage.outside, (unsigned long long)usage.host,
             (unsigned long long)usage.live);
     }
     put(text, "%s]\n}\n", gpu_at(0) ? "\n  " : "");
@@ -111,12 +114,14 @@ void report_exit(void)
 
     add_up(&sum);
     if (sum.evictions)
-        log_line(LOG_INFO, "exit",
-                 "spilled: at most %llu MiB lived in host memory; %llu MiB went out and %llu MiB came in, in %llu "
-                 "evictions; HBM peak %llu MiB; %llu of %llu operations waited for a copy",
-                 MIB(sum.peak_spilled_bytes), MIB(sum.bytes_out), MIB(sum.bytes_in), (unsigned long long)sum.evictions,
-                 MIB(sum.peak_hbm_bytes), (unsigned long long)sum.copies_waited_for,
-                 (unsigned long long)(sum.launches + sum.graph_launches + sum.copies));
+        log_line(
+            LOG_INFO, "exit",
+            "spilled: at most %llu MiB lived in host memory; %llu MiB went out and %llu MiB came in, in %llu "
+            "evictions; HBM peak %llu MiB; %llu of %llu operations waited for a copy",
+            MIB(sum.peak_spilled_bytes), MIB(sum.bytes_out), MIB(sum.bytes_in),
+            (unsigned long long)sum.evictions, MIB(sum.peak_hbm_bytes),
+            (unsigned long long)sum.copies_waited_for,
+            (unsigned long long)(sum.launches + sum.graph_launches + sum.copies));
     if (!options->stats.text[0])
         return;
     if (options_expand_path(options->stats.text, path, sizeof path)) {

@@ -63,42 +63,42 @@ static CUresult remembered(CUresult status, const CUtensorMap *map, void *addres
     return status;
 }
 
-CUresult hook_cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                                     const cuuint64_t *dim, const cuuint64_t *strides, const cuuint32_t *box,
-                                     const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
-                                     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                                     CUtensorMapFloatOOBfill fill)
+CUresult hook_cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                     void *address, const cuuint64_t *dim, const cuuint64_t *strides,
+                                     const cuuint32_t *box, const cuuint32_t *element_strides,
+                                     CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                     CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
-    CUresult status = hbmspill_real.cuTensorMapEncodeTiled(map, type, rank, address, dim, strides, box, element_strides,
-                                                           interleave, swizzle, promotion, fill);
+    CUresult status = hbmspill_real.cuTensorMapEncodeTiled(
+        map, type, rank, address, dim, strides, box, element_strides, interleave, swizzle, promotion, fill);
 
     return remembered(status, map, address);
 }
 
-CUresult hook_cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                                      const cuuint64_t *dim, const cuuint64_t *strides, const int *lower,
-                                      const int *upper, cuuint32_t channels, cuuint32_t pixels,
-                                      const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
-                                      CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                                      CUtensorMapFloatOOBfill fill)
+CUresult hook_cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                      void *address, const cuuint64_t *dim, const cuuint64_t *strides,
+                                      const int *lower, const int *upper, cuuint32_t channels,
+                                      cuuint32_t pixels, const cuuint32_t *element_strides,
+                                      CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                      CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
     CUresult status =
-        hbmspill_real.cuTensorMapEncodeIm2col(map, type, rank, address, dim, strides, lower, upper, channels, pixels,
-                                              element_strides, interleave, swizzle, promotion, fill);
+        hbmspill_real.cuTensorMapEncodeIm2col(map, type, rank, address, dim, strides, lower, upper, channels,
+                                              pixels, element_strides, interleave, swizzle, promotion, fill);
 
     return remembered(status, map, address);
 }
 
-CUresult hook_cuTensorMapEncodeIm2colWide(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                                          const cuuint64_t *dim, const cuuint64_t *strides, int lower, int upper,
-                                          cuuint32_t channels, cuuint32_t pixels, const cuuint32_t *element_strides,
-                                          CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
-                                          CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                                          CUtensorMapFloatOOBfill fill)
+CUresult hook_cuTensorMapEncodeIm2colWide(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                          void *address, const cuuint64_t *dim, const cuuint64_t *strides,
+                                          int lower, int upper, cuuint32_t channels, cuuint32_t pixels,
+                                          const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+                                          CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle,
+                                          CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
-    CUresult status = hbmspill_real.cuTensorMapEncodeIm2colWide(map, type, rank, address, dim, strides, lower, upper,
-                                                                channels, pixels, element_strides, interleave, mode,
-                                                                swizzle, promotion, fill);
+    CUresult status = hbmspill_real.cuTensorMapEncodeIm2colWide(map, type, rank, address, dim, strides, lower,
+                                                                upper, channels, pixels, element_strides,
+                                                                interleave, mode, swizzle, promotion, fill);
 
     return remembered(status, map, address);
 }

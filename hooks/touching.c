@@ -1,78 +1,84 @@
 /*
- * touching.c - every other way by which the job has the device read or write memory: memsets, copies in two and three
- * dimensions, between devices, to and from arrays, in batches. What they name is brought in; nothing is redirected.
+ * touching.c - every other way by which the job has the device read or write memory: memsets, copies in two
+ * and three dimensions, between devices, to and from arrays, in batches. What they name is brought in;
+ * nothing is redirected.
  *
- * Words that the front end of the GPU polls or writes (cuStreamWaitValue and its like), textures over linear memory and
- * memory handed to somebody else are made to stay: such a use has no end that could be waited for.
+ * Words that the front end of the GPU polls or writes (cuStreamWaitValue and its like), textures over linear
+ * memory and memory handed to somebody else are made to stay: such a use has no end that could be waited for.
  */
 #include "hooks/counters.h"
 #include "hooks/operation.h"
 
-#define TOUCHING_HOOK(symbol, parameters, arguments, on_stream, per_thread_stream, ...)                                \
-    CUresult hook_##symbol parameters                                                                                  \
-    {                                                                                                                  \
-        struct operation operation;                                                                                    \
-        struct touches touches;                                                                                        \
-        CUresult status;                                                                                               \
-                                                                                                                       \
-        if (!shim_active())                                                                                            \
-            return hbmspill_real.symbol arguments;                                                                     \
-        count_add(copies, 1);                                                                                          \
-        touches_init(&touches);                                                                                        \
-        __VA_ARGS__;                                                                                                   \
-        status = operation_begin(&operation, &touches, on_stream, per_thread_stream, false, #symbol);                  \
-        if (status != CUDA_SUCCESS)                                                                                    \
-            return status;                                                                                             \
-        status = hbmspill_real.symbol arguments;                                                                       \
-        operation_end(&operation, status);                                                                             \
-        return status;                                                                                                 \
+#define TOUCHING_HOOK(symbol, parameters, arguments, on_stream, per_thread_stream, ...)                      \
+    CUresult hook_##symbol parameters                                                                        \
+    {                                                                                                        \
+        struct operation operation;                                                                          \
+        struct touches touches;                                                                              \
+        CUresult status;                                                                                     \
+                                                                                                             \
+        if (!shim_active())                                                                                  \
+            return hbmspill_real.symbol arguments;                                                           \
+        count_add(copies, 1);                                                                                \
+        touches_init(&touches);                                                                              \
+        __VA_ARGS__;                                                                                         \
+        status = operation_begin(&operation, &touches, on_stream, per_thread_stream, false, #symbol);        \
+        if (status != CUDA_SUCCESS)                                                                          \
+            return status;                                                                                   \
+        status = hbmspill_real.symbol arguments;                                                             \
+        operation_end(&operation, status);                                                                   \
+        return status;                                                                                       \
     }
 
 #define READS(address) touches_add(&touches, (uint64_t)(address), CACHE_READ)
 #define WRITES(address) touches_add(&touches, (uint64_t)(address), CACHE_READ | CACHE_WRITE)
 
 /* Both default-stream forms of a memset: symbol_v2, symbol_v2_ptds, symbolAsync, symbolAsync_ptsz. */
-#define MEMSET_HOOKS(symbol, type)                                                                                     \
-    TOUCHING_HOOK(symbol##_v2, (CUdeviceptr dst, type value, size_t n), (dst, value, n), NULL, false, WRITES(dst))     \
-    TOUCHING_HOOK(symbol##_v2_ptds, (CUdeviceptr dst, type value, size_t n), (dst, value, n), NULL, true, WRITES(dst)) \
-    TOUCHING_HOOK(symbol##Async, (CUdeviceptr dst, type value, size_t n, CUstream stream), (dst, value, n, stream),    \
-                  stream, false, WRITES(dst))                                                                          \
-    TOUCHING_HOOK(symbol##Async_ptsz, (CUdeviceptr dst, type value, size_t n, CUstream stream),                        \
+#define MEMSET_HOOKS(symbol, type)                                                                           \
+    TOUCHING_HOOK(symbol##_v2, (CUdeviceptr dst, type value, size_t n), (dst, value, n), NULL, false,        \
+                  WRITES(dst))                                                                               \
+    TOUCHING_HOOK(symbol##_v2_ptds, (CUdeviceptr dst, type value, size_t n), (dst, value, n), NULL, true,    \
+                  WRITES(dst))                                                                               \
+    TOUCHING_HOOK(symbol##Async, (CUdeviceptr dst, type value, size_t n, CUstream stream),                   \
+                  (dst, value, n, stream), stream, false, WRITES(dst))                                       \
+    TOUCHING_HOOK(symbol##Async_ptsz, (CUdeviceptr dst, type value, size_t n, CUstream stream),              \
                   (dst, value, n, stream), stream, true, WRITES(dst))
 
 MEMSET_HOOKS(cuMemsetD8, unsigned char)
 MEMSET_HOOKS(cuMemsetD16, unsigned short)
 MEMSET_HOOKS(cuMemsetD32, unsigned int)
 
-#define MEMSET_2D_HOOKS(symbol, type)                                                                                  \
-    TOUCHING_HOOK(symbol##_v2, (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),               \
-                  (dst, pitch, value, width, height), NULL, false, WRITES(dst))                                        \
-    TOUCHING_HOOK(symbol##_v2_ptds, (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),          \
-                  (dst, pitch, value, width, height), NULL, true, WRITES(dst))                                         \
-    TOUCHING_HOOK(symbol##Async,                                                                                       \
-                  (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream),           \
-                  (dst, pitch, value, width, height, stream), stream, false, WRITES(dst))                              \
-    TOUCHING_HOOK(symbol##Async_ptsz,                                                                                  \
-                  (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream),           \
+#define MEMSET_2D_HOOKS(symbol, type)                                                                        \
+    TOUCHING_HOOK(symbol##_v2, (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),     \
+                  (dst, pitch, value, width, height), NULL, false, WRITES(dst))                              \
+    TOUCHING_HOOK(symbol##_v2_ptds,                                                                          \
+                  (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),                  \
+                  (dst, pitch, value, width, height), NULL, true, WRITES(dst))                               \
+    TOUCHING_HOOK(symbol##Async,                                                                             \
+                  (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream), \
+                  (dst, pitch, value, width, height, stream), stream, false, WRITES(dst))                    \
+    TOUCHING_HOOK(symbol##Async_ptsz,                                                                        \
+                  (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream), \
                   (dst, pitch, value, width, height, stream), stream, true, WRITES(dst))
 
 MEMSET_2D_HOOKS(cuMemsetD2D8, unsigned char)
 MEMSET_2D_HOOKS(cuMemsetD2D16, unsigned short)
 MEMSET_2D_HOOKS(cuMemsetD2D32, unsigned int)
 
-#define BOTH_ENDS(copy)                                                                                                \
-    if (copy) {                                                                                                        \
-        READS((copy)->srcDevice);                                                                                      \
-        READS((uintptr_t)(copy)->srcHost);                                                                             \
-        WRITES((copy)->dstDevice);                                                                                     \
-        WRITES((uintptr_t)(copy)->dstHost);                                                                            \
+#define BOTH_ENDS(copy)                                                                                      \
+    if (copy) {                                                                                              \
+        READS((copy)->srcDevice);                                                                            \
+        READS((uintptr_t)(copy)->srcHost);                                                                   \
+        WRITES((copy)->dstDevice);                                                                           \
+        WRITES((uintptr_t)(copy)->dstHost);                                                                  \
     }
 
-#define STRUCT_COPY_HOOKS(symbol, async, type)                                                                         \
-    TOUCHING_HOOK(symbol, (const type *copy), (copy), NULL, false, BOTH_ENDS(copy))                                    \
-    TOUCHING_HOOK(symbol##_ptds, (const type *copy), (copy), NULL, true, BOTH_ENDS(copy))                              \
-    TOUCHING_HOOK(async, (const type *copy, CUstream stream), (copy, stream), stream, false, BOTH_ENDS(copy))          \
-    TOUCHING_HOOK(async##_ptsz, (const type *copy, CUstream stream), (copy, stream), stream, true, BOTH_ENDS(copy))
+#define STRUCT_COPY_HOOKS(symbol, async, type)                                                               \
+    TOUCHING_HOOK(symbol, (const type *copy), (copy), NULL, false, BOTH_ENDS(copy))                          \
+    TOUCHING_HOOK(symbol##_ptds, (const type *copy), (copy), NULL, true, BOTH_ENDS(copy))                    \
+    TOUCHING_HOOK(async, (const type *copy, CUstream stream), (copy, stream), stream, false,                 \
+                  BOTH_ENDS(copy))                                                                           \
+    TOUCHING_HOOK(async##_ptsz, (const type *copy, CUstream stream), (copy, stream), stream, true,           \
+                  BOTH_ENDS(copy))
 
 STRUCT_COPY_HOOKS(cuMemcpy2D_v2, cuMemcpy2DAsync_v2, CUDA_MEMCPY2D)
 STRUCT_COPY_HOOKS(cuMemcpy3D_v2, cuMemcpy3DAsync_v2, CUDA_MEMCPY3D)
@@ -80,11 +86,14 @@ STRUCT_COPY_HOOKS(cuMemcpy3DPeer, cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER)
 TOUCHING_HOOK(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), (copy), NULL, false, BOTH_ENDS(copy))
 TOUCHING_HOOK(cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D *copy), (copy), NULL, true, BOTH_ENDS(copy))
 
-#define PEER_PARAMETERS CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size
+#define PEER_PARAMETERS                                                                                      \
+    CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size
 
-TOUCHING_HOOK(cuMemcpyPeer, (PEER_PARAMETERS), (dst, dst_context, src, src_context, size), NULL, false, READS(src);
+TOUCHING_HOOK(cuMemcpyPeer, (PEER_PARAMETERS), (dst, dst_context, src, src_context, size), NULL, false,
+              READS(src);
               WRITES(dst))
-TOUCHING_HOOK(cuMemcpyPeer_ptds, (PEER_PARAMETERS), (dst, dst_context, src, src_context, size), NULL, true, READS(src);
+TOUCHING_HOOK(cuMemcpyPeer_ptds, (PEER_PARAMETERS), (dst, dst_context, src, src_context, size), NULL, true,
+              READS(src);
               WRITES(dst))
 TOUCHING_HOOK(cuMemcpyPeerAsync, (PEER_PARAMETERS, CUstream stream),
               (dst, dst_context, src, src_context, size, stream), stream, false, READS(src);
@@ -93,37 +102,37 @@ TOUCHING_HOOK(cuMemcpyPeerAsync_ptsz, (PEER_PARAMETERS, CUstream stream),
               (dst, dst_context, src, src_context, size, stream), stream, true, READS(src);
               WRITES(dst))
 
-TOUCHING_HOOK(cuMemcpyDtoA_v2, (CUarray dst, size_t offset, CUdeviceptr src, size_t size), (dst, offset, src, size),
-              NULL, false, READS(src))
+TOUCHING_HOOK(cuMemcpyDtoA_v2, (CUarray dst, size_t offset, CUdeviceptr src, size_t size),
+              (dst, offset, src, size), NULL, false, READS(src))
 TOUCHING_HOOK(cuMemcpyDtoA_v2_ptds, (CUarray dst, size_t offset, CUdeviceptr src, size_t size),
               (dst, offset, src, size), NULL, true, READS(src))
-TOUCHING_HOOK(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t offset, size_t size), (dst, src, offset, size),
-              NULL, false, WRITES(dst))
+TOUCHING_HOOK(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t offset, size_t size),
+              (dst, src, offset, size), NULL, false, WRITES(dst))
 TOUCHING_HOOK(cuMemcpyAtoD_v2_ptds, (CUdeviceptr dst, CUarray src, size_t offset, size_t size),
               (dst, src, offset, size), NULL, true, WRITES(dst))
 
-#define ALL_OF_BATCH                                                                                                   \
-    for (size_t i = 0; i < count && dsts && srcs; i++) {                                                               \
-        READS(srcs[i]);                                                                                                \
-        WRITES(dsts[i]);                                                                                               \
+#define ALL_OF_BATCH                                                                                         \
+    for (size_t i = 0; i < count && dsts && srcs; i++) {                                                     \
+        READS(srcs[i]);                                                                                      \
+        WRITES(dsts[i]);                                                                                     \
     }
 
 /* 12.8 had one more parameter, the index of the copy that failed; 13.0 dropped it under a new symbol. */
 TOUCHING_HOOK(cuMemcpyBatchAsync,
-              (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,
-               size_t *indices, size_t n, size_t *failed, CUstream stream),
+              (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+               CUmemcpyAttributes *attributes, size_t *indices, size_t n, size_t *failed, CUstream stream),
               (dsts, srcs, sizes, count, attributes, indices, n, failed, stream), stream, false, ALL_OF_BATCH)
 TOUCHING_HOOK(cuMemcpyBatchAsync_ptsz,
-              (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,
-               size_t *indices, size_t n, size_t *failed, CUstream stream),
+              (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+               CUmemcpyAttributes *attributes, size_t *indices, size_t n, size_t *failed, CUstream stream),
               (dsts, srcs, sizes, count, attributes, indices, n, failed, stream), stream, true, ALL_OF_BATCH)
 TOUCHING_HOOK(cuMemcpyBatchAsync_v2,
-              (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,
-               size_t *indices, size_t n, CUstream stream),
+              (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+               CUmemcpyAttributes *attributes, size_t *indices, size_t n, CUstream stream),
               (dsts, srcs, sizes, count, attributes, indices, n, stream), stream, false, ALL_OF_BATCH)
 TOUCHING_HOOK(cuMemcpyBatchAsync_v2_ptsz,
-              (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,
-               size_t *indices, size_t n, CUstream stream),
+              (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+               CUmemcpyAttributes *attributes, size_t *indices, size_t n, CUstream stream),
               (dsts, srcs, sizes, count, attributes, indices, n, stream), stream, true, ALL_OF_BATCH)
 
 static void batch_3d(struct touches *touches, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count)
@@ -137,10 +146,12 @@ static void batch_3d(struct touches *touches, const CUDA_MEMCPY3D_BATCH_OP *list
 }
 
 TOUCHING_HOOK(cuMemcpy3DBatchAsync,
-              (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, size_t *failed, unsigned long long flags, CUstream stream),
+              (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, size_t *failed, unsigned long long flags,
+               CUstream stream),
               (count, list, failed, flags, stream), stream, false, batch_3d(&touches, list, count))
 TOUCHING_HOOK(cuMemcpy3DBatchAsync_ptsz,
-              (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, size_t *failed, unsigned long long flags, CUstream stream),
+              (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, size_t *failed, unsigned long long flags,
+               CUstream stream),
               (count, list, failed, flags, stream), stream, true, batch_3d(&touches, list, count))
 TOUCHING_HOOK(cuMemcpy3DBatchAsync_v2,
               (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, unsigned long long flags, CUstream stream),
@@ -150,18 +161,18 @@ TOUCHING_HOOK(cuMemcpy3DBatchAsync_v2_ptsz,
               (count, list, flags, stream), stream, true, batch_3d(&touches, list, count))
 
 /* Uses without an end. */
-#define FIXING_HOOK(symbol, parameters, arguments, address)                                                            \
-    CUresult hook_##symbol parameters                                                                                  \
-    {                                                                                                                  \
-        CUresult status = shim_active() ? operation_fix((uint64_t)(address), #symbol) : CUDA_SUCCESS;                  \
-                                                                                                                       \
-        return status == CUDA_SUCCESS ? hbmspill_real.symbol arguments : status;                                       \
+#define FIXING_HOOK(symbol, parameters, arguments, address)                                                  \
+    CUresult hook_##symbol parameters                                                                        \
+    {                                                                                                        \
+        CUresult status = shim_active() ? operation_fix((uint64_t)(address), #symbol) : CUDA_SUCCESS;        \
+                                                                                                             \
+        return status == CUDA_SUCCESS ? hbmspill_real.symbol arguments : status;                             \
     }
 
-#define VALUE_HOOKS(symbol, type)                                                                                      \
-    FIXING_HOOK(symbol##_v2, (CUstream stream, CUdeviceptr address, type value, unsigned flags),                       \
-                (stream, address, value, flags), address)                                                              \
-    FIXING_HOOK(symbol##_v2_ptsz, (CUstream stream, CUdeviceptr address, type value, unsigned flags),                  \
+#define VALUE_HOOKS(symbol, type)                                                                            \
+    FIXING_HOOK(symbol##_v2, (CUstream stream, CUdeviceptr address, type value, unsigned flags),             \
+                (stream, address, value, flags), address)                                                    \
+    FIXING_HOOK(symbol##_v2_ptsz, (CUstream stream, CUdeviceptr address, type value, unsigned flags),        \
                 (stream, address, value, flags), address)
 
 VALUE_HOOKS(cuStreamWaitValue32, cuuint32_t)
@@ -174,12 +185,14 @@ static CUresult fix_batch(const CUstreamBatchMemOpParams *list, unsigned count)
     CUresult status = CUDA_SUCCESS;
 
     for (unsigned i = 0; shim_active() && list && i < count && status == CUDA_SUCCESS; i++)
-        if (list[i].operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES && list[i].operation != CU_STREAM_MEM_OP_BARRIER)
+        if (list[i].operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES &&
+            list[i].operation != CU_STREAM_MEM_OP_BARRIER)
             status = operation_fix(list[i].waitValue.address, "cuStreamBatchMemOp");
     return status;
 }
 
-CUresult hook_cuStreamBatchMemOp_v2(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list, unsigned flags)
+CUresult hook_cuStreamBatchMemOp_v2(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list,
+                                    unsigned flags)
 {
     CUresult status = fix_batch(list, count);
 
@@ -191,7 +204,8 @@ CUresult hook_cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned count, CUstre
 {
     CUresult status = fix_batch(list, count);
 
-    return status == CUDA_SUCCESS ? hbmspill_real.cuStreamBatchMemOp_v2_ptsz(stream, count, list, flags) : status;
+    return status == CUDA_SUCCESS ? hbmspill_real.cuStreamBatchMemOp_v2_ptsz(stream, count, list, flags)
+                                  : status;
 }
 
 static uint64_t texture_address(const CUDA_RESOURCE_DESC *resource)
@@ -213,10 +227,11 @@ FIXING_HOOK(cuTexRefSetAddress2D_v3,
             (CUtexref texture, const CUDA_ARRAY_DESCRIPTOR *description, CUdeviceptr address, size_t pitch),
             (texture, description, address, pitch), address)
 FIXING_HOOK(cuMemGetHandleForAddressRange,
-            (void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type, unsigned long long flags),
+            (void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,
+             unsigned long long flags),
             (handle, address, size, type, flags), address)
-FIXING_HOOK(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *address), (handle, address),
-            (uintptr_t)address)
+FIXING_HOOK(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *address),
+            (handle, address), (uintptr_t)address)
 FIXING_HOOK(cuMulticastBindAddr,
             (CUmemGenericAllocationHandle multicast, size_t offset, CUdeviceptr address, size_t size,
              unsigned long long flags),

@@ -1,6 +1,6 @@
 /*
- * vmm.c - the job's own use of virtual memory management (XLA's BFC pool, its vmm allocator): left as it is, resident,
- * and counted.
+ * vmm.c - the job's own use of virtual memory management (XLA's BFC pool, its vmm allocator): left as it is,
+ * resident, and counted.
  */
 #include "hooks/counters.h"
 #include "hooks/outside.h"
@@ -9,10 +9,9 @@
 CUresult hook_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
                           unsigned long long flags)
 {
-    bool on_device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
     CUresult status;
 
-    if (!shim_active() || !on_device)
+    if (!shim_active() || !prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return hbmspill_real.cuMemCreate(handle, size, prop, flags);
     count_add(allocations, 1);
     count_add(passed_allocations, 1);

@@ -52,10 +52,6 @@
 #undef cuStreamWaitEvent
 #undef cuEventRecord
 
-/* In cudaTypedefs.h only for those who ask for the old interface. */
-typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v11000)(CUgraphExec *exec, CUgraph graph, CUgraphNode *failed,
-                                                         char *text, size_t size);
-
 /* clang-format off */
 #define HBMSPILL_HOOKED(X) \
     X(cuInit, PFN_cuInit_v2000) \
@@ -133,7 +129,6 @@ typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v11000)(CUgraphExec *exec, CUgr
     X(cuGraphInstantiateWithFlags, PFN_cuGraphInstantiateWithFlags_v11040) \
     X(cuGraphInstantiateWithParams, PFN_cuGraphInstantiateWithParams_v12000) \
     X(cuGraphInstantiateWithParams_ptsz, PFN_cuGraphInstantiateWithParams_v12000_ptsz) \
-    X(cuGraphInstantiate_v2, PFN_cuGraphInstantiate_v11000) \
     X(cuGraphExecDestroy, PFN_cuGraphExecDestroy_v10000) \
     X(cuGraphExecUpdate_v2, PFN_cuGraphExecUpdate_v12000) \
     X(cuGraphExecKernelNodeSetParams_v2, PFN_cuGraphExecKernelNodeSetParams_v12000) \

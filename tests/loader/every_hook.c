@@ -12,11 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARGUMENTS_MAX = 14, RESULT_FIRST = 1000 };
+enum { ARGUMENTS_MAX = 18, RESULT_FIRST = 1000 };
 
 typedef CUresult any_function(unsigned long, unsigned long, unsigned long, unsigned long, unsigned long,
                               unsigned long, unsigned long, unsigned long, unsigned long, unsigned long,
-                              unsigned long, unsigned long, unsigned long, unsigned long);
+                              unsigned long, unsigned long, unsigned long, unsigned long, unsigned long,
+                              unsigned long, unsigned long, unsigned long);
 
 static const struct {
     const char *name, *type;
@@ -81,7 +82,8 @@ int main(int argc, char **argv)
         }
         memset((void *)arguments, 0, ARGUMENTS_MAX * sizeof *arguments);
         /* Small numbers: an int parameter keeps them, and a hook that used one as a pointer would crash. */
-        CUresult result = function(101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114);
+        CUresult result = function(101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115,
+                                   116, 117, 118);
         if ((int)result != RESULT_FIRST + (int)i) {
             printf("%s returned %d\n", list[i].name, (int)result);
             failures++;

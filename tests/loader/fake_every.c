@@ -3,14 +3,14 @@
  * and returns a result of its own: what a hook that only forwards must hand through.
  *
  * Result of the function on line N of the list (from 0): 1000 + N, no error code that means anything.
- * fake_arguments: the six argument registers, then the first eight stack slots of the last call.
+ * fake_arguments: the six argument registers, then the first twelve stack slots of the last call.
  */
 #include "shim/functions.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT extern unsigned long fake_arguments[14];
-unsigned long fake_arguments[14];
+EXPORT extern unsigned long fake_arguments[18];
+unsigned long fake_arguments[18];
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
@@ -53,4 +53,12 @@ __asm__(".text\n"
         "movq %r11, 96(%r10)\n"
         "movq 64(%rsp), %r11\n"
         "movq %r11, 104(%r10)\n"
+        "movq 72(%rsp), %r11\n"
+        "movq %r11, 112(%r10)\n"
+        "movq 80(%rsp), %r11\n"
+        "movq %r11, 120(%r10)\n"
+        "movq 88(%rsp), %r11\n"
+        "movq %r11, 128(%r10)\n"
+        "movq 96(%rsp), %r11\n"
+        "movq %r11, 136(%r10)\n"
         "ret\n");
