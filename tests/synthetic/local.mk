@@ -1,2 +1,41 @@
-# tests/synthetic
-include tests/synthetic/ptx.mk
+# tests/synthetic: the synthetic GPU. Its libraries are shared objects with the names that programs look for, and
+# stay in the build tree: $(top_builddir)/synthetic is the directory scripts/with-synthetic-gpu puts in front.
+
+synthetic_ldflags = -no-undefined -rpath $(abs_top_builddir)/synthetic
+
+noinst_LTLIBRARIES += %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-ml.la
+
+%C%_libcuda_la_SOURCES = \
+	%D%/api.c %D%/attributes.c %D%/capture.c %D%/capture.h %D%/context.c %D%/copy.c %D%/device_runtime.c \
+	%D%/driver.h %D%/engine.c %D%/engine.h %D%/entry_points.c %D%/errors.c %D%/event.c %D%/event.h \
+	%D%/frames.c %D%/function.c %D%/functions.h %D%/graph.c %D%/graph.h %D%/graph_exec.c %D%/graph_node.c \
+	%D%/graph_run.c %D%/host_memory.c %D%/launch.c %D%/launch.h %D%/library.c %D%/memory.c %D%/memory.h \
+	%D%/memory_async.c %D%/memory_pool.c %D%/memory_pool.h %D%/memory_vmm.c %D%/module.c %D%/objects.c \
+	%D%/options.c %D%/ranges.c %D%/report.c %D%/stream.c %D%/unsupported.c %D%/versions.h %D%/window.c %D%/work.c
+%C%_libcuda_la_LDFLAGS = $(synthetic_ldflags) -version-info 1:0:0
+%C%_libcuda_la_LIBADD = %D%/libptx.la -lpthread
+
+%C%_libcudart_la_SOURCES = %D%/cudart.c
+%C%_libcudart_la_LDFLAGS = $(synthetic_ldflags) -version-info 13:0:0
+%C%_libcudart_la_LIBADD = %D%/libcuda.la
+
+%C%_libcudnn_la_SOURCES = %D%/cudnn.c
+%C%_libcudnn_la_LDFLAGS = $(synthetic_ldflags) -version-info 9:0:0
+
+%C%_libnvidia_ml_la_SOURCES = %D%/nvml.c
+%C%_libnvidia_ml_la_LDFLAGS = $(synthetic_ldflags) -version-info 1:0:0
+%C%_libnvidia_ml_la_LIBADD = %D%/libcuda.la
+
+EXTRA_DIST += %D%/ptxas %D%/sitecustomize.py scripts/with-synthetic-gpu
+
+# The directory of libraries, ptxas and Python start-up, as links.
+noinst_DATA = synthetic/stamp
+CLEANFILES = synthetic/stamp
+synthetic/stamp: %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-ml.la %D%/local.mk
+	$(AM_V_GEN)mkdir -p synthetic/cuda/bin synthetic/python && \
+	for library in libcuda.so.1 libcudart.so.13 libcudnn.so.9 libnvidia-ml.so.1; do \
+	    ln -sf ../%D%/.libs/$$library synthetic/$$library || exit 1; \
+	done && \
+	ln -sf $(abs_top_srcdir)/%D%/ptxas synthetic/cuda/bin/ptxas && \
+	ln -sf $(abs_top_srcdir)/%D%/sitecustomize.py synthetic/python/sitecustomize.py && \
+	touch $@

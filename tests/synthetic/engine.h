@@ -1,0 +1,186 @@
+/*
+ * engine.h - streams, operations and the thread that runs them.
+ *
+ * An operation waits at the end of its stream's queue. One engine thread per device picks, by the schedule, among
+ * the streams whose first operation may run, and runs it without holding a lock. Host functions run on a callback
+ * thread of their own, so that one that waits for another thread does not stop the device.
+ *
+ * Ownership: an operation is counted: one reference of its stream until it has ended, one of every event, block or
+ * later operation that waits for it.
+ */
+#ifndef SYNTHETIC_ENGINE_H
+#define SYNTHETIC_ENGINE_H
+
+#include "memory.h"
+
+enum work_kind {
+    WORK_EMPTY,
+    WORK_KERNEL,
+    WORK_COPY,
+    WORK_MEMSET,
+    WORK_HOST,        /* cuLaunchHostFunc */
+    WORK_CALLBACK,    /* cuStreamAddCallback */
+    WORK_WRITE_VALUE,
+    WORK_WAIT_VALUE,
+    WORK_GRAPH,
+};
+
+/* A box of bytes: x in bytes, y rows, z slices. One-dimensional: height and depth 1. */
+struct copy_work {
+    uint64_t dst, src;
+    size_t width, height, depth;
+    size_t dst_pitch, src_pitch, dst_slice, src_slice;
+    void *staged; /* owned copy of a pageable source, packed; then src is its address */
+    enum place dst_place, src_place;
+};
+
+struct memset_work {
+    uint64_t dst;
+    size_t pitch, width, height; /* width in elements */
+    unsigned value, element;
+};
+
+struct kernel_work {
+    struct CUfunc_st *function;
+    unsigned grid[3], block[3], shared;
+    void *params; /* owned, function's parameter bytes */
+};
+
+struct host_work {
+    CUhostFn function;
+    CUstreamCallback callback;
+    CUstream stream; /* as the application named it */
+    void *data;
+};
+
+struct value_work {
+    uint64_t address, value;
+    unsigned flags;
+    bool wide;
+};
+
+struct work {
+    enum work_kind kind;
+    union {
+        struct copy_work copy;
+        struct memset_work memset;
+        struct kernel_work kernel;
+        struct host_work host;
+        struct value_work value;
+        struct graph_run *graph;
+    };
+};
+
+/* Deep copy (parameters, staged bytes); false when out of memory. */
+bool work_copy(struct work *to, const struct work *from);
+void work_clear(struct work *work);
+/* Runs it here and now, on an engine thread, no lock held. */
+CUresult work_run(const struct work *work, CUcontext ctx);
+/* May touch [address, address + size), as far as its pointers tell. driver_lock held. */
+bool work_touches(const struct work *work, uint64_t address, uint64_t size);
+const char *work_name(const struct work *work);
+
+enum op_state { OP_QUEUED, OP_RUNNING, OP_DONE };
+
+struct op {
+    struct op *next; /* in its stream */
+    struct CUstream_st *stream;
+    CUcontext ctx;
+    uint64_t seq; /* order of submission over all streams of a device */
+    enum op_state state;
+    int refs;
+    struct op *after[4]; /* counted; must have ended before this may run */
+    unsigned after_count;
+    struct work work;
+    uint64_t finished_ns;
+};
+
+struct CUstream_st {
+    struct object object;
+    CUcontext ctx;
+    unsigned flags;
+    int priority;
+    uint64_t id;
+    bool legacy, per_thread, destroyed;
+    pthread_t thread; /* of a per-thread stream */
+    struct op *head, *tail;
+    struct capture *capture; /* in progress, or NULL */
+    struct CUgraphNode_st **frontier; /* of a capture: what the next node depends on */
+    size_t frontier_count;
+    CUsynchronizationPolicy sync_policy;
+    struct CUstream_st *next; /* of the context */
+};
+
+struct engine {
+    struct device *device;
+    pthread_t thread, callback_thread;
+    pthread_cond_t wake, callback_wake;
+    bool started;
+    int waiters;
+    uint64_t next_seq, released_seq;
+    uint64_t last_submit_ns;
+    uint64_t picks;
+    size_t queued;
+    uint64_t hold_until_ns;
+    const struct work *running; /* on the engine thread */
+    struct callback *callbacks, **callbacks_end;
+};
+
+int engine_start_locked(struct device *device);
+
+/* Takes *work over (also on failure). after: counted by the callee. *out (may be NULL) gets a counted reference. */
+CUresult stream_submit_locked(struct CUstream_st *stream, struct work *work, struct op *const *after,
+                              unsigned after_count, struct op **out);
+void op_unref_locked(struct op *op);
+static inline struct op *op_ref(struct op *op)
+{
+    op->refs++;
+    return op;
+}
+void op_wait_locked(struct op *op);
+/* Waits for all there is in a stream, or in all streams of a context. */
+void stream_drain_locked(struct CUstream_st *stream);
+void context_drain_locked(CUcontext ctx);
+/* A query found something unfinished: a lazy device goes on. */
+void engine_poke_locked(struct engine *engine);
+/* Runs work on the engine thread, for a graph: drops driver_lock meanwhile; fails the context on error. */
+void engine_run_work_locked(struct engine *engine, const struct work *work, CUcontext ctx);
+/* A number for the n-th decision of a random schedule. */
+uint64_t engine_random(uint64_t n);
+/* Calls function(data) on the callback thread, then done(argument) under driver_lock. */
+int engine_call_host_locked(struct engine *engine, const struct work *work, CUcontext ctx,
+                            void (*done)(void *argument), void *argument);
+
+/* Before memory is unmapped or freed: counts a hazard where a queued operation will touch it, waits for a running one. */
+void engine_memory_leaves_locked(const char *function, uint64_t address, uint64_t size);
+
+/* ---- copy.c ---- */
+CUresult copy_from_box(const CUDA_MEMCPY3D *box, struct copy_work *out);
+/* Sets what the pointers are; CUDA_ERROR_INVALID_VALUE for a device address of nobody's. */
+CUresult copy_classify_locked(struct copy_work *copy);
+
+/* ---- stream.c ---- */
+/* NULL and CU_STREAM_LEGACY, CU_STREAM_PER_THREAD and real handles to the stream, in the current context. */
+CUresult stream_resolve_locked(CUstream handle, struct CUstream_st **out);
+struct CUstream_st *stream_new_locked(CUcontext ctx, unsigned flags, int priority);
+void stream_free_locked(struct CUstream_st *stream);
+
+/* ---- capture.c ---- */
+bool capture_forbids(void);
+/* While a stream captures, its work becomes a graph node. */
+CUresult capture_add_locked(struct CUstream_st *stream, struct work *work);
+/* Work for the legacy stream while a blocking stream of the context captures. */
+bool capture_blocks_legacy_locked(CUcontext ctx);
+void capture_invalidate_locked(struct capture *capture);
+/* A stream of a capture is destroyed. */
+void capture_abandon_locked(struct CUstream_st *stream);
+
+/* ---- graph.c ---- */
+/* Has a node that can run now, or has ended. */
+bool graph_run_ready_locked(const struct graph_run *run);
+/* Runs one node: called by the engine thread with driver_lock held, which is dropped meanwhile. True at the end. */
+bool graph_run_step_locked(struct graph_run *run, struct op *op);
+void graph_run_free_locked(struct graph_run *run);
+bool graph_run_touches(const struct graph_run *run, uint64_t address, uint64_t size);
+
+#endif

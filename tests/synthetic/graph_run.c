@@ -1,0 +1,262 @@
+/*
+ * graph_run.c - a launched graph: which nodes may run, and running one at a time in any order that the dependencies
+ * allow; children and conditional bodies as runs inside.
+ *
+ * A node that waits for something else (a host function, an event, its body) does not hold up the others.
+ */
+#include "graph.h"
+
+#include <stdlib.h>
+
+enum node_state { NODE_WAITS, NODE_READY, NODE_RUNS, NODE_DONE };
+
+struct node_run {
+    enum node_state state;
+    size_t missing; /* dependencies not yet done */
+    struct graph_run *body;
+    struct op *event_op; /* of an event wait: what it waits for, counted */
+};
+
+struct graph_run {
+    struct program *program;
+    struct node_run *nodes;
+    size_t done;
+    bool started; /* conditional values assigned */
+};
+
+static void reset(struct graph_run *run)
+{
+    run->done = 0;
+    run->started = false;
+    for (size_t i = 0; i < run->program->count; i++) {
+        struct node_run *node = &run->nodes[i];
+        node->missing = run->program->nodes[i].predecessor_count;
+        node->state = node->missing ? NODE_WAITS : NODE_READY;
+    }
+}
+
+struct graph_run *graph_run_new_locked(struct program *program)
+{
+    struct graph_run *run = calloc(1, sizeof(*run));
+    if (!run)
+        return NULL;
+    run->nodes = calloc(program->count + 1, sizeof(*run->nodes));
+    if (!run->nodes) {
+        free(run);
+        return NULL;
+    }
+    run->program = program;
+    program->refs++;
+    for (size_t i = 0; i < program->count; i++) {
+        const struct program_node *node = &program->nodes[i];
+        if (node->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT && object_valid(node->event, OBJECT_EVENT) && node->event->op)
+            run->nodes[i].event_op = op_ref(node->event->op);
+    }
+    reset(run);
+    return run;
+}
+
+void graph_run_free_locked(struct graph_run *run)
+{
+    for (size_t i = 0; i < run->program->count; i++) {
+        if (run->nodes[i].body)
+            graph_run_free_locked(run->nodes[i].body);
+        if (run->nodes[i].event_op)
+            op_unref_locked(run->nodes[i].event_op);
+    }
+    program_unref_locked(run->program);
+    free(run->nodes);
+    free(run);
+}
+
+static bool node_can_go(const struct node_run *node)
+{
+    if (node->state == NODE_READY)
+        return !node->event_op || node->event_op->state == OP_DONE;
+    return node->state == NODE_RUNS && node->body && graph_run_ready_locked(node->body);
+}
+
+bool graph_run_ready_locked(const struct graph_run *run)
+{
+    if (run->done == run->program->count)
+        return true;
+    for (size_t i = 0; i < run->program->count; i++)
+        if (node_can_go(&run->nodes[i]))
+            return true;
+    return false;
+}
+
+bool graph_run_touches(const struct graph_run *run, uint64_t address, uint64_t size)
+{
+    for (size_t i = 0; i < run->program->count; i++) {
+        const struct program_node *node = &run->program->nodes[i];
+        if (run->nodes[i].state == NODE_DONE)
+            continue;
+        if (work_touches(&node->work, address, size))
+            return true;
+        for (size_t b = 0; b < node->body_count; b++) {
+            for (size_t k = 0; k < node->bodies[b]->count; k++)
+                if (work_touches(&node->bodies[b]->nodes[k].work, address, size))
+                    return true;
+        }
+    }
+    return false;
+}
+
+static void node_done(struct graph_run *run, size_t at)
+{
+    const struct program_node *node = &run->program->nodes[at];
+    run->nodes[at].state = NODE_DONE;
+    run->done++;
+    for (size_t i = 0; i < node->successor_count; i++) {
+        struct node_run *successor = &run->nodes[node->successors[i]];
+        if (--successor->missing == 0)
+            successor->state = NODE_READY;
+    }
+}
+
+struct host_call {
+    struct graph_run *run;
+    size_t at;
+    struct op *op; /* counted */
+};
+
+static void host_done(void *argument)
+{
+    struct host_call *call = argument;
+    node_done(call->run, call->at);
+    pthread_cond_signal(&call->op->ctx->device->engine->wake);
+    op_unref_locked(call->op);
+    free(call);
+}
+
+/* The body a conditional runs now, or NULL. */
+static struct program *chosen_body(const struct program_node *node, const struct op *op)
+{
+    if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        return node->bodies[0];
+    if (op->ctx->error != CUDA_SUCCESS)
+        return NULL;
+    unsigned value = *(const volatile unsigned *)window_alias(node->handle);
+    switch (node->condition) {
+    case CU_GRAPH_COND_TYPE_IF:
+        return value ? node->bodies[0] : node->body_count > 1 ? node->bodies[1] : NULL;
+    case CU_GRAPH_COND_TYPE_WHILE:
+        return value ? node->bodies[0] : NULL;
+    default:
+        return value < node->body_count ? node->bodies[value] : NULL;
+    }
+}
+
+static void start_body(struct graph_run *run, size_t at, struct op *op)
+{
+    struct program *body = chosen_body(&run->program->nodes[at], op);
+    struct node_run *node = &run->nodes[at];
+    if (node->body && node->body->program != body) {
+        graph_run_free_locked(node->body);
+        node->body = NULL;
+    }
+    if (!body) {
+        node_done(run, at);
+        return;
+    }
+    if (node->body) {
+        reset(node->body);
+    } else {
+        node->body = graph_run_new_locked(body);
+        if (!node->body) {
+            context_fail_locked(op->ctx, CUDA_ERROR_OUT_OF_MEMORY);
+            node_done(run, at);
+            return;
+        }
+    }
+    node->state = NODE_RUNS;
+}
+
+static void start_node(struct graph_run *run, size_t at, struct op *op)
+{
+    const struct program_node *node = &run->program->nodes[at];
+    struct engine *engine = op->ctx->device->engine;
+    struct host_call *call;
+    switch (node->type) {
+    case CU_GRAPH_NODE_TYPE_HOST:
+        call = op->ctx->error == CUDA_SUCCESS ? malloc(sizeof(*call)) : NULL;
+        if (call) {
+            *call = (struct host_call){.run = run, .at = at, .op = op_ref(op)};
+            run->nodes[at].state = NODE_RUNS;
+            if (engine_call_host_locked(engine, &node->work, op->ctx, host_done, call) == 0)
+                return;
+            op_unref_locked(op);
+            free(call);
+            context_fail_locked(op->ctx, CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        break;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        start_body(run, at, op);
+        return;
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        run->nodes[at].state = NODE_RUNS;
+        if (!node->disabled)
+            engine_run_work_locked(engine, &node->work, op->ctx);
+        break;
+    default:
+        break;
+    }
+    node_done(run, at);
+}
+
+/* "CU_GRAPH_COND_ASSIGN_DEFAULT: the default value is applied when the graph is launched" */
+static void assign_defaults(const struct program *program)
+{
+    for (size_t i = 0; i < program->conditional_count; i++)
+        if (program->conditionals[i].assign)
+            *(unsigned *)window_alias(program->conditionals[i].address) = program->conditionals[i].value;
+    for (size_t i = 0; i < program->count; i++)
+        for (size_t b = 0; b < program->nodes[i].body_count; b++)
+            assign_defaults(program->nodes[i].bodies[b]);
+}
+
+static size_t pick_node(const struct graph_run *run, struct engine *engine)
+{
+    size_t chosen = run->program->count, n = 0;
+    for (size_t i = 0; i < run->program->count; i++) {
+        if (!node_can_go(&run->nodes[i]))
+            continue;
+        if (options.schedule != SCHEDULE_RANDOM)
+            return i;
+        if (engine_random(++engine->picks) % ++n == 0)
+            chosen = i;
+    }
+    return chosen;
+}
+
+static bool step(struct graph_run *run, struct op *op)
+{
+    size_t at = pick_node(run, op->ctx->device->engine);
+    if (at < run->program->count) {
+        struct node_run *node = &run->nodes[at];
+        if (node->state == NODE_READY) {
+            start_node(run, at, op);
+        } else if (step(node->body, op)) {
+            const struct program_node *program_node = &run->program->nodes[at];
+            if (program_node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
+                program_node->condition == CU_GRAPH_COND_TYPE_WHILE)
+                start_body(run, at, op); /* once more, or done */
+            else
+                node_done(run, at);
+        }
+    }
+    return run->done == run->program->count;
+}
+
+bool graph_run_step_locked(struct graph_run *run, struct op *op)
+{
+    if (!run->started) {
+        run->started = true;
+        assign_defaults(run->program);
+    }
+    return step(run, op);
+}

@@ -1,0 +1,322 @@
+/*
+ * memory_async.c - stream-ordered allocation and memory pools as the application sees them ("Stream Ordered Memory
+ * Allocator" of the driver API reference).
+ */
+#include "memory_pool.h"
+
+#include <string.h>
+
+static struct CUmemPoolHandle_st *default_pool_locked(struct device *device)
+{
+    if (!device->default_pool) {
+        CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal}};
+        device->default_pool = pool_new_locked(device, &props, NULL);
+    }
+    return device->default_pool;
+}
+
+static struct CUmemPoolHandle_st *current_pool_locked(struct device *device)
+{
+    if (!device->current_pool || !object_valid(device->current_pool, OBJECT_POOL))
+        device->current_pool = default_pool_locked(device);
+    return device->current_pool;
+}
+
+static bool pool_valid(CUmemoryPool pool)
+{
+    return object_valid(pool, OBJECT_POOL) && !pool->destroyed && !pool->heap_of;
+}
+
+static CUresult allocate_locked(CUdeviceptr *out, size_t size, struct CUmemPoolHandle_st *pool, CUstream handle)
+{
+    struct CUstream_st *stream;
+    CUresult result = stream_resolve_locked(handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!pool)
+        pool = current_pool_locked(stream->ctx->device);
+    if (stream->capture) /* allocation nodes are not implemented */
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    struct op *after = NULL;
+    uint64_t address = pool_allocate_locked(pool, size, stream, stream->ctx, &after);
+    if (!address)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (after) {
+        /* CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: this stream waits for the free in the other one. */
+        struct work work = {.kind = WORK_EMPTY};
+        result = stream_submit_locked(stream, &work, &after, 1, NULL);
+        op_unref_locked(after);
+        if (result != CUDA_SUCCESS) {
+            pool_free_range_locked(range_find_locked(address), 0, NULL);
+            return result;
+        }
+    }
+    *out = address;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
+{
+    API_ENTER(API_CONTEXT);
+    if (!out || !size)
+        return CUDA_ERROR_INVALID_VALUE;
+    driver_acquire();
+    CUresult result = allocate_locked(out, size, NULL, stream);
+    driver_release();
+    return result;
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
+{
+    API_ENTER(API_CONTEXT);
+    if (!out || !size || !pool_valid(pool))
+        return CUDA_ERROR_INVALID_VALUE;
+    driver_acquire();
+    CUresult result = allocate_locked(out, size, pool, stream);
+    driver_release();
+    return result;
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
+{
+    API_ENTER(API_CONTEXT);
+    struct CUstream_st *stream;
+    struct op *op = NULL;
+    driver_acquire();
+    CUresult result = stream_resolve_locked(handle, &stream);
+    struct range *range = range_find_locked(address);
+    if (result != CUDA_SUCCESS)
+        goto out;
+    result = CUDA_ERROR_INVALID_VALUE;
+    if (!range || range->base != address || (range->kind != RANGE_POOL && range->kind != RANGE_ALLOC) ||
+        range->global)
+        goto out;
+    result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (stream->capture)
+        goto out;
+    struct work work = {.kind = WORK_EMPTY};
+    result = stream_submit_locked(stream, &work, NULL, 0, &op);
+    if (result == CUDA_SUCCESS)
+        pool_free_range_locked(range_find_locked(address), stream->id, op);
+    if (op)
+        op_unref_locked(op);
+out:
+    driver_release();
+    return result;
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
+{
+    API_ENTER(0);
+    if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (device_check(props->location.id))
+        return CUDA_ERROR_INVALID_DEVICE;
+    driver_acquire();
+    struct CUmemPoolHandle_st *pool = pool_new_locked(&devices[props->location.id], props, NULL);
+    driver_release();
+    if (!pool)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *out = pool;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+    API_ENTER(0);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    driver_acquire();
+    if (pool_valid(pool) && pool != pool->device->default_pool) {
+        /* "If the pool being destroyed is the device's current pool, the default mempool becomes current" */
+        if (pool->device->current_pool == pool)
+            pool->device->current_pool = default_pool_locked(pool->device);
+        pool_destroy_locked(pool);
+        result = CUDA_SUCCESS;
+    }
+    driver_release();
+    return result;
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
+{
+    API_ENTER(0);
+    driver_acquire();
+    bool valid = pool_valid(pool);
+    if (valid)
+        pool_trim_locked(pool, keep);
+    driver_release();
+    return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+    API_ENTER(0);
+    if (!pool_valid(pool) || !value)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_SUCCESS;
+    driver_acquire();
+    switch (attr) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+        pool->reuse_follow = *(int *)value;
+        break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+        pool->reuse_opportunistic = *(int *)value;
+        break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+        pool->reuse_internal = *(int *)value;
+        break;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+        pool->threshold = *(cuuint64_t *)value;
+        break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: /* "may only be set to zero" */
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        if (*(cuuint64_t *)value != 0)
+            result = CUDA_ERROR_INVALID_VALUE;
+        else if (attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+            pool->used_high = pool->used;
+        else
+            pool->reserved_high = pool->reserved;
+        break;
+    default:
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    driver_release();
+    return result;
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+    API_ENTER(0);
+    if (!pool_valid(pool) || !value)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_SUCCESS;
+    driver_acquire();
+    switch (attr) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+        *(int *)value = pool->reuse_follow;
+        break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+        *(int *)value = pool->reuse_opportunistic;
+        break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+        *(int *)value = pool->reuse_internal;
+        break;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+        *(cuuint64_t *)value = pool->threshold;
+        break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+        *(cuuint64_t *)value = pool->reserved;
+        break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        *(cuuint64_t *)value = pool->reserved_high;
+        break;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        *(cuuint64_t *)value = pool->used;
+        break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        *(cuuint64_t *)value = pool->used_high;
+        break;
+    default:
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    driver_release();
+    return result;
+}
+
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+{
+    API_ENTER(0);
+    if (!pool_valid(pool) || (!map && count))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) {
+        if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (device_check(map[i].location.id))
+            return CUDA_ERROR_INVALID_DEVICE;
+        /* The pool's own device always has access; other devices are no peers here. */
+        bool own = map[i].location.id == pool->device->ordinal;
+        if (own ? map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE : map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
+{
+    API_ENTER(0);
+    if (!flags || !location || !pool_valid(pool) || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (device_check(location->id))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *flags = location->id == pool->device->ordinal ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice dev)
+{
+    API_ENTER(0);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (device_check(dev))
+        return CUDA_ERROR_INVALID_DEVICE;
+    driver_acquire();
+    *out = default_pool_locked(&devices[dev]);
+    driver_release();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice dev)
+{
+    API_ENTER(0);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (device_check(dev))
+        return CUDA_ERROR_INVALID_DEVICE;
+    driver_acquire();
+    *out = current_pool_locked(&devices[dev]);
+    driver_release();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+{
+    API_ENTER(0);
+    if (device_check(dev))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!pool_valid(pool) || pool->device != &devices[dev])
+        return CUDA_ERROR_INVALID_VALUE;
+    driver_acquire();
+    devices[dev].current_pool = pool;
+    driver_release();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location, CUmemAllocationType type)
+{
+    if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return cuDeviceGetDefaultMemPool(out, location->id);
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location, CUmemAllocationType type)
+{
+    if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return cuDeviceGetMemPool(out, location->id);
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+    if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return cuDeviceSetMemPool(location->id, pool);
+}

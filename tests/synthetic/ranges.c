@@ -1,0 +1,101 @@
+/*
+ * ranges.c - what is at an address: a sorted array, found by bisection.
+ */
+#include "memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+pthread_rwlock_t range_lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static struct range **sorted;
+static size_t count, capacity;
+static uint64_t next_id = 1;
+
+/* Index of the first range that ends behind address. */
+static size_t lower(uint64_t address)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (sorted[mid]->base + sorted[mid]->size <= address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+struct range *range_add_locked(const struct range *range)
+{
+    size_t at = lower(range->base);
+    if (at < count && sorted[at]->base < range->base + range->size)
+        return NULL;
+    struct range *copy = malloc(sizeof(*copy));
+    if (!copy)
+        return NULL;
+    *copy = *range;
+    copy->id = next_id++;
+    pthread_rwlock_wrlock(&range_lock);
+    if (count == capacity) {
+        size_t more = capacity ? capacity * 2 : 256;
+        struct range **grown = realloc(sorted, more * sizeof(struct range *));
+        if (!grown) {
+            pthread_rwlock_unlock(&range_lock);
+            free(copy);
+            return NULL;
+        }
+        sorted = grown;
+        capacity = more;
+    }
+    memmove(sorted + at + 1, sorted + at, (count - at) * sizeof(struct range *));
+    sorted[at] = copy;
+    count++;
+    pthread_rwlock_unlock(&range_lock);
+    return copy;
+}
+
+void range_remove_locked(struct range *range)
+{
+    size_t at = lower(range->base);
+    pthread_rwlock_wrlock(&range_lock);
+    memmove(sorted + at, sorted + at + 1, (count - at - 1) * sizeof(struct range *));
+    count--;
+    pthread_rwlock_unlock(&range_lock);
+    free(range);
+}
+
+struct range *range_find_locked(uint64_t address)
+{
+    size_t at = lower(address);
+    return at < count && sorted[at]->base <= address ? sorted[at] : NULL;
+}
+
+bool range_covers_locked(uint64_t address, uint64_t size)
+{
+    uint64_t end = address + size;
+    if (end < address)
+        return false;
+    for (size_t at = lower(address); address < end; at++) {
+        if (at >= count || sorted[at]->base > address)
+            return false;
+        address = sorted[at]->base + sorted[at]->size;
+    }
+    return true;
+}
+
+enum place place_of_locked(uint64_t address, uint64_t size)
+{
+    struct range *range = range_find_locked(address);
+    if (!range)
+        return window_has(address) ? PLACE_NOWHERE : PLACE_PAGEABLE;
+    if (size && !range_covers_locked(address, size)) {
+        /* Partly registered host memory counts as pageable; the end of a device allocation is its end. */
+        return range_is_host(range) ? PLACE_PAGEABLE : PLACE_NOWHERE;
+    }
+    if (range_is_host(range))
+        return PLACE_PINNED;
+    if (range->kind == RANGE_MAPPING && window_page(address)->space == SPACE_HOST)
+        return PLACE_PINNED;
+    return PLACE_DEVICE;
+}
