@@ -1,8 +1,10 @@
 /*
- * api.c - entry to the driver: counting, fault injection, the checks every function makes, functions left out.
+ * api.c - entry to the driver: counting, fault injection, the checks every function makes, functions left
+ * out.
  *
- * Fault injection: SYNTHETIC_GPU_FAULT is a comma-separated list of FUNCTION:OCCURRENCE:ERROR, the error by its name
- * without CUDA_ERROR_; the occurrence is counted from 1, 0 means every call. A version suffix (_v2 ...) may be left out.
+ * Fault injection: SYNTHETIC_GPU_FAULT is a comma-separated list of FUNCTION:OCCURRENCE:ERROR, the error by
+ * its name without CUDA_ERROR_; the occurrence is counted from 1, 0 means every call. A version suffix (_v2
+ * ...) may be left out.
  */
 #include "engine.h"
 

@@ -14,7 +14,10 @@ struct attribute {
     int value;
 };
 
-#define A(name, value) {CU_DEVICE_ATTRIBUTE_##name, value}
+#define A(name, value)                                                                                       \
+    {                                                                                                        \
+        CU_DEVICE_ATTRIBUTE_##name, value                                                                    \
+    }
 
 /* What is not listed is 0: not there. */
 static const struct attribute attributes[] = {
@@ -231,7 +234,8 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
     return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice target)
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source,
+                                 CUdevice target)
 {
     API_ENTER(0);
     (void)attribute;

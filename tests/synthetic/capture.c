@@ -2,8 +2,9 @@
  * capture.c - stream capture: work put into a capturing stream becomes nodes of a graph ("Stream Management",
  * cuStreamBeginCapture and following).
  *
- * A capture has an origin stream; other streams join it by waiting for an event recorded in it. Each stream knows the
- * nodes its next one depends on. A forbidden call invalidates the capture; it ends with an error at cuStreamEndCapture.
+ * A capture has an origin stream; other streams join it by waiting for an event recorded in it. Each stream
+ * knows the nodes its next one depends on. A forbidden call invalidates the capture; it ends with an error at
+ * cuStreamEndCapture.
  */
 #include "capture.h"
 #include "event.h"
@@ -20,7 +21,7 @@ struct capture {
     CUgraph graph;
     bool to_graph; /* the application's own graph */
     bool invalid;
-    size_t first;  /* nodes of graph before the capture */
+    size_t first; /* nodes of graph before the capture */
     CUevent *events;
     size_t event_count;
     struct capture *next;
@@ -30,8 +31,8 @@ static struct capture *captures;
 static uint64_t next_capture_id = 1;
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-/* Potentially unsafe calls: forbidden in a thread whose mode is GLOBAL while any global capture goes on, and, unless
- * its mode is RELAXED, while a capture that is not relaxed was begun by the thread itself. */
+/* Potentially unsafe calls: forbidden in a thread whose mode is GLOBAL while any global capture goes on, and,
+ * unless its mode is RELAXED, while a capture that is not relaxed was begun by the thread itself. */
 bool capture_forbids(void)
 {
     bool forbids = false;
@@ -40,7 +41,8 @@ bool capture_forbids(void)
     driver_acquire();
     for (struct capture *c = captures; c; c = c->next) {
         bool own = pthread_equal(c->thread, pthread_self()) && c->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-        bool global = c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+        bool global =
+            c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
         if (own || global) {
             c->invalid = true;
             forbids = true;
@@ -393,9 +395,9 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
         goto out;
     CUgraph graph = capture->graph;
     bool own = !capture->to_graph;
-    result = capture->invalid     ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+    result = capture->invalid   ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
              : !joined(capture) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-                                  : CUDA_SUCCESS;
+                                : CUDA_SUCCESS;
     capture_end_locked(capture);
     if (result != CUDA_SUCCESS && own)
         graph_destroy_locked(graph);
@@ -423,8 +425,9 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
     return result;
 }
 
-CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                   const CUgraphNode **deps, const CUgraphEdgeData **edges, size_t *count)
+CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                   CUgraph *graph, const CUgraphNode **deps, const CUgraphEdgeData **edges,
+                                   size_t *count)
 {
     API_ENTER(API_CONTEXT);
     struct CUstream_st *stream;
@@ -455,8 +458,8 @@ out:
     return result;
 }
 
-CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                   const CUgraphNode **deps, size_t *count)
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                   CUgraph *graph, const CUgraphNode **deps, size_t *count)
 {
     return cuStreamGetCaptureInfo_v3(stream, status, id, graph, deps, NULL, count);
 }
@@ -466,8 +469,8 @@ CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, 
     return cuStreamGetCaptureInfo_v3(stream, status, id, NULL, NULL, NULL, NULL);
 }
 
-CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *deps, const CUgraphEdgeData *edges,
-                                              size_t count, unsigned int flags)
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *deps,
+                                              const CUgraphEdgeData *edges, size_t count, unsigned int flags)
 {
     API_ENTER(API_CONTEXT);
     struct CUstream_st *stream;
@@ -499,7 +502,8 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *deps
     return result;
 }
 
-CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *deps, size_t count, unsigned int flags)
+CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *deps, size_t count,
+                                           unsigned int flags)
 {
     return cuStreamUpdateCaptureDependencies_v2(stream, deps, NULL, count, flags);
 }

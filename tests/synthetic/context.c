@@ -1,8 +1,10 @@
 /*
- * context.c - devices' contexts: primary and created ones, the stack of current contexts of a thread, sticky errors.
+ * context.c - devices' contexts: primary and created ones, the stack of current contexts of a thread, sticky
+ * errors.
  *
- * "Primary Context Management" and "Context Management" of the driver API reference. A context's error is sticky:
- * after a fault of an operation every function that needs the context returns it, until the context is gone.
+ * "Primary Context Management" and "Context Management" of the driver API reference. A context's error is
+ * sticky: after a fault of an operation every function that needs the context returns it, until the context
+ * is gone.
  */
 #include "engine.h"
 
@@ -150,8 +152,8 @@ static bool flags_valid(unsigned flags)
 {
     unsigned schedule = flags & CU_CTX_SCHED_MASK;
     return !(flags & ~(unsigned)CU_CTX_FLAGS_MASK) &&
-           (schedule == CU_CTX_SCHED_AUTO || schedule == CU_CTX_SCHED_SPIN || schedule == CU_CTX_SCHED_YIELD ||
-            schedule == CU_CTX_SCHED_BLOCKING_SYNC);
+           (schedule == CU_CTX_SCHED_AUTO || schedule == CU_CTX_SCHED_SPIN ||
+            schedule == CU_CTX_SCHED_YIELD || schedule == CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
@@ -212,7 +214,8 @@ CUresult cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice dev)
     return cuCtxCreate_v2(out, flags, dev);
 }
 
-CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *params, int count, unsigned int flags, CUdevice dev)
+CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *params, int count, unsigned int flags,
+                        CUdevice dev)
 {
     if (params || count)
         return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;

@@ -2,11 +2,11 @@
  * copy.c - the copies and memsets of the API.
  *
  * "API synchronization behavior" of the driver API reference, followed to the letter:
- *   synchronous copies: pageable to device returns when the source is staged, after synchronizing the stream; to
- *     pageable or pinned host memory when it is done; device to device does not wait; host to host waits.
- *   asynchronous copies: pageable to device is staged; device to pageable waits; host to host waits; others do not.
- *   memsets: do not wait, but for pinned host memory in the synchronous form.
- * What a pointer is decides, not the function's name.
+ *   synchronous copies: pageable to device returns when the source is staged, after synchronizing the stream;
+ * to pageable or pinned host memory when it is done; device to device does not wait; host to host waits.
+ *   asynchronous copies: pageable to device is staged; device to pageable waits; host to host waits; others
+ * do not. memsets: do not wait, but for pinned host memory in the synchronous form. What a pointer is
+ * decides, not the function's name.
  */
 #include "engine.h"
 
@@ -58,7 +58,8 @@ static CUresult submit(struct copy_work copy, CUstream handle, bool synchronous)
     bool wait = (!from_device && !to_device) || copy.dst_place == PLACE_PAGEABLE ||
                 (synchronous && !(from_device && to_device));
     if (stream->capture) {
-        /* "host memory copies from and to pageable memory are not permitted in a capture" where they would wait. */
+        /* "host memory copies from and to pageable memory are not permitted in a capture" where they would
+         * wait. */
         if (copy.dst_place == PLACE_PAGEABLE || copy.src_place == PLACE_PAGEABLE) {
             capture_invalidate_locked(stream->capture);
             result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -160,6 +161,32 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, 
     return submit(line(dst, src, n), stream, false);
 }
 
+/* The _ptds variants: synchronous, in the calling thread's own stream. */
+
+CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t n)
+{
+    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    return submit(line(dst, src, n), CU_STREAM_PER_THREAD, true);
+}
+
+CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dst, const void *src, size_t n)
+{
+    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    return submit(line(dst, HOST(src), n), CU_STREAM_PER_THREAD, true);
+}
+
+CUresult cuMemcpyDtoH_v2_ptds(void *dst, CUdeviceptr src, size_t n)
+{
+    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    return submit(line(HOST(dst), src, n), CU_STREAM_PER_THREAD, true);
+}
+
+CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dst, CUdeviceptr src, size_t n)
+{
+    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    return submit(line(dst, src, n), CU_STREAM_PER_THREAD, true);
+}
+
 /* ---- boxes ---- */
 
 static CUresult side(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y, size_t z,
@@ -196,13 +223,14 @@ CUresult copy_from_box(const CUDA_MEMCPY3D *box, struct copy_work *out)
                               .dst_pitch = dst_pitch,
                               .src_slice = src_pitch * src_height,
                               .dst_slice = dst_pitch * dst_height};
-    if ((box->srcPitch && box->srcPitch < box->WidthInBytes) || (box->dstPitch && box->dstPitch < box->WidthInBytes))
+    if ((box->srcPitch && box->srcPitch < box->WidthInBytes) ||
+        (box->dstPitch && box->dstPitch < box->WidthInBytes))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = side(box->srcMemoryType, box->srcHost, box->srcDevice, box->srcXInBytes, box->srcY, box->srcZ,
-                           src_pitch, src_height, &out->src);
+    CUresult result = side(box->srcMemoryType, box->srcHost, box->srcDevice, box->srcXInBytes, box->srcY,
+                           box->srcZ, src_pitch, src_height, &out->src);
     if (result == CUDA_SUCCESS)
-        result = side(box->dstMemoryType, box->dstHost, box->dstDevice, box->dstXInBytes, box->dstY, box->dstZ,
-                      dst_pitch, dst_height, &out->dst);
+        result = side(box->dstMemoryType, box->dstHost, box->dstDevice, box->dstXInBytes, box->dstY,
+                      box->dstZ, dst_pitch, dst_height, &out->dst);
     return result;
 }
 
@@ -274,10 +302,28 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream)
     return copy_box(copy, stream, false);
 }
 
+CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *copy)
+{
+    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    return copy_plane(copy, CU_STREAM_PER_THREAD, true);
+}
+
+CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *copy)
+{
+    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    return copy_plane(copy, CU_STREAM_PER_THREAD, true);
+}
+
+CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *copy)
+{
+    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    return copy_box(copy, CU_STREAM_PER_THREAD, true);
+}
+
 /* ---- memsets ---- */
 
-static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned element, size_t width, size_t height,
-                     CUstream handle, bool synchronous)
+static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned element, size_t width,
+                     size_t height, CUstream handle, bool synchronous)
 {
     struct CUstream_st *stream;
     struct op *op = NULL;
@@ -311,27 +357,38 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned ele
     return result;
 }
 
-#define MEMSET(bits, type)                                                                                       \
-    CUresult cuMemsetD##bits##_v2(CUdeviceptr dst, type value, size_t n)                                         \
-    {                                                                                                            \
-        API_ENTER(API_CONTEXT | API_NOT_CAPTURING);                                                              \
-        return fill(dst, 0, value, (bits) / 8, n, 1, NULL, true);                                                \
-    }                                                                                                            \
-    CUresult cuMemsetD##bits##Async(CUdeviceptr dst, type value, size_t n, CUstream stream)                      \
-    {                                                                                                            \
-        API_ENTER(API_CONTEXT);                                                                                  \
-        return fill(dst, 0, value, (bits) / 8, n, 1, stream, false);                                             \
-    }                                                                                                            \
-    CUresult cuMemsetD2D##bits##_v2(CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height)      \
-    {                                                                                                            \
-        API_ENTER(API_CONTEXT | API_NOT_CAPTURING);                                                              \
-        return fill(dst, pitch, value, (bits) / 8, width, height, NULL, true);                                   \
-    }                                                                                                            \
-    CUresult cuMemsetD2D##bits##Async(CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height,    \
-                                      CUstream stream)                                                           \
-    {                                                                                                            \
-        API_ENTER(API_CONTEXT);                                                                                  \
-        return fill(dst, pitch, value, (bits) / 8, width, height, stream, false);                                \
+#define MEMSET(bits, type)                                                                                   \
+    CUresult cuMemsetD##bits##_v2(CUdeviceptr dst, type value, size_t n)                                     \
+    {                                                                                                        \
+        API_ENTER(API_CONTEXT | API_NOT_CAPTURING);                                                          \
+        return fill(dst, 0, value, (bits) / 8, n, 1, NULL, true);                                            \
+    }                                                                                                        \
+    CUresult cuMemsetD##bits##_v2_ptds(CUdeviceptr dst, type value, size_t n)                                \
+    {                                                                                                        \
+        API_ENTER(API_CONTEXT | API_NOT_CAPTURING);                                                          \
+        return fill(dst, 0, value, (bits) / 8, n, 1, CU_STREAM_PER_THREAD, true);                            \
+    }                                                                                                        \
+    CUresult cuMemsetD##bits##Async(CUdeviceptr dst, type value, size_t n, CUstream stream)                  \
+    {                                                                                                        \
+        API_ENTER(API_CONTEXT);                                                                              \
+        return fill(dst, 0, value, (bits) / 8, n, 1, stream, false);                                         \
+    }                                                                                                        \
+    CUresult cuMemsetD2D##bits##_v2(CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height)  \
+    {                                                                                                        \
+        API_ENTER(API_CONTEXT | API_NOT_CAPTURING);                                                          \
+        return fill(dst, pitch, value, (bits) / 8, width, height, NULL, true);                               \
+    }                                                                                                        \
+    CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr dst, size_t pitch, type value, size_t width,            \
+                                         size_t height)                                                      \
+    {                                                                                                        \
+        API_ENTER(API_CONTEXT | API_NOT_CAPTURING);                                                          \
+        return fill(dst, pitch, value, (bits) / 8, width, height, CU_STREAM_PER_THREAD, true);               \
+    }                                                                                                        \
+    CUresult cuMemsetD2D##bits##Async(CUdeviceptr dst, size_t pitch, type value, size_t width,               \
+                                      size_t height, CUstream stream)                                        \
+    {                                                                                                        \
+        API_ENTER(API_CONTEXT);                                                                              \
+        return fill(dst, pitch, value, (bits) / 8, width, height, stream, false);                            \
     }
 
 MEMSET(8, unsigned char)

@@ -1,8 +1,9 @@
 /*
- * cudart.c - a stand-in for libcudart.so.13, as far as a program needs it that reaches the GPU through the driver.
+ * cudart.c - a stand-in for libcudart.so.13, as far as a program needs it that reaches the GPU through the
+ * driver.
  *
- * Kernels registered by a program's own static constructors are machine code, which the synthetic GPU does not run:
- * they register, and asking for one says cudaErrorInvalidDeviceFunction.
+ * Kernels registered by a program's own static constructors are machine code, which the synthetic GPU does
+ * not run: they register, and asking for one says cudaErrorInvalidDeviceFunction.
  */
 #include <cuda.h>
 #include <stddef.h>
@@ -37,8 +38,8 @@ void EXPORT __cudaRegisterFatBinaryEnd(void **handle);
 void EXPORT __cudaUnregisterFatBinary(void **handle);
 void EXPORT __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit,
                                    void *tid, void *bid, void *block, void *grid, int *warp);
-void EXPORT __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t size,
-                              int constant, int global);
+void EXPORT __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external,
+                              size_t size, int constant, int global);
 unsigned EXPORT __cudaPushCallConfiguration(void);
 int EXPORT __cudaPopCallConfiguration(void);
 int EXPORT cudaLaunchKernel(const void *function);
@@ -167,17 +168,18 @@ void __cudaUnregisterFatBinary(void **handle)
     (void)handle;
 }
 
-void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit, void *tid,
-                            void *bid, void *block, void *grid, int *warp)
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit,
+                            void *tid, void *bid, void *block, void *grid, int *warp)
 {
-    (void)handle, (void)host, (void)device, (void)name, (void)limit, (void)tid, (void)bid, (void)block, (void)grid,
-        (void)warp;
+    (void)handle, (void)host, (void)device, (void)name, (void)limit, (void)tid, (void)bid, (void)block,
+        (void)grid, (void)warp;
 }
 
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t size,
                        int constant, int global)
 {
-    (void)handle, (void)host, (void)device, (void)name, (void)external, (void)size, (void)constant, (void)global;
+    (void)handle, (void)host, (void)device, (void)name, (void)external, (void)size, (void)constant,
+        (void)global;
 }
 
 /* A kernel<<<>>> call: not 0 means that it is not made. */

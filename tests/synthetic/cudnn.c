@@ -1,6 +1,6 @@
 /*
- * cudnn.c - a stand-in for libcudnn.so.9: a handle and a version, which is what XLA asks of it before it compiles for
- * a GPU on which no operation goes to cuDNN.
+ * cudnn.c - a stand-in for libcudnn.so.9: a handle and a version, which is what XLA asks of it before it
+ * compiles for a GPU on which no operation goes to cuDNN.
  */
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /*
  * device_runtime.c - the one function of the device runtime that kernels call here: cudaGraphSetConditional.
  *
- * A conditional handle of this driver is the device address of its value, so the call is a store: the sequence
- *     { .param .b64 p0; st.param.b64 [p0+0], HANDLE; .param .b32 p1; st.param.b32 [p1+0], VALUE;
+ * A conditional handle of this driver is the device address of its value, so the call is a store: the
+ * sequence { .param .b64 p0; st.param.b64 [p0+0], HANDLE; .param .b32 p1; st.param.b32 [p1+0], VALUE;
  *       call.uni cudaGraphSetConditional, (p0, p1); }
  * is replaced by st.global.u32 [HANDLE], VALUE. Line numbers stay.
  */

@@ -1,13 +1,14 @@
 /*
- * driver.h - what every file of the synthetic driver shares: entry to an API function, objects, contexts, devices.
+ * driver.h - what every file of the synthetic driver shares: entry to an API function, objects, contexts,
+ * devices.
  *
  * The driver is a libcuda.so.1 of our own: the functions of the CUDA driver API with the behaviour of its
  * documentation, on memory and streams made of memfd pages and threads.
  *
- * Threads and locks: driver_lock (rank 1) protects every structure of the driver; it is held for bookkeeping only,
- * never while an operation or a function of the application runs. range_lock (rank 2, memory.h) lets kernels look up
- * host ranges without driver_lock. Functions whose name ends in _locked want driver_lock held.
- * Errors: CUresult, as the API returns them.
+ * Threads and locks: driver_lock (rank 1) protects every structure of the driver; it is held for bookkeeping
+ * only, never while an operation or a function of the application runs. range_lock (rank 2, memory.h) lets
+ * kernels look up host ranges without driver_lock. Functions whose name ends in _locked want driver_lock
+ * held. Errors: CUresult, as the API returns them.
  */
 #ifndef SYNTHETIC_DRIVER_H
 #define SYNTHETIC_DRIVER_H
@@ -51,21 +52,22 @@ struct api_site {
 };
 
 enum {
-    API_BEFORE_INIT = 1,   /* may be called before cuInit */
-    API_CONTEXT = 2,       /* needs a current context, without a sticky error */
-    API_NOT_CAPTURING = 4, /* unsafe while a stream capture could be disturbed ("Stream Management", capture modes) */
+    API_BEFORE_INIT = 1, /* may be called before cuInit */
+    API_CONTEXT = 2,     /* needs a current context, without a sticky error */
+    API_NOT_CAPTURING =
+        4, /* unsafe while a stream capture could be disturbed ("Stream Management", capture modes) */
 };
 
 /* Counts the call, applies fault injection and the checks of flags. */
 CUresult api_enter(struct api_site *site, unsigned flags);
 const struct api_site *api_sites(void);
 
-#define API_ENTER(flags)                                                                                         \
-    do {                                                                                                         \
-        static struct api_site api_site_ = {.name = __func__};                                                   \
-        CUresult api_result_ = api_enter(&api_site_, (flags));                                                   \
-        if (api_result_ != CUDA_SUCCESS)                                                                         \
-            return api_result_;                                                                                  \
+#define API_ENTER(flags)                                                                                     \
+    do {                                                                                                     \
+        static struct api_site api_site_ = {.name = __func__};                                               \
+        CUresult api_result_ = api_enter(&api_site_, (flags));                                               \
+        if (api_result_ != CUDA_SUCCESS)                                                                     \
+            return api_result_;                                                                              \
     } while (0)
 
 /* One line on stderr, prefixed with the name of the synthetic GPU. */
@@ -74,7 +76,7 @@ void driver_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Says once per name that a function is not implemented. */
 CUresult driver_unsupported(const char *name);
 
-uint64_t driver_clock(void); /* ns, monotonic */
+uint64_t driver_clock(void);      /* ns, monotonic */
 extern uint64_t driver_last_call; /* when the job last entered the driver, ns; kept by lazy schedules only */
 bool driver_initialized(void);
 
@@ -97,7 +99,8 @@ enum object_kind {
     OBJECT_KINDS,
 };
 
-/* First member of every handle type. Memory of a kind is never given back, so a stale handle can be recognised. */
+/* First member of every handle type. Memory of a kind is never given back, so a stale handle can be
+ * recognised. */
 struct object {
     uint32_t magic;
     uint32_t kind;
@@ -123,7 +126,7 @@ struct CUctx_st {
     int refs;       /* of a primary context */
     CUresult error; /* sticky: what an operation ended with */
     struct CUstream_st *legacy;
-    struct CUstream_st *streams; /* all of them, the legacy and per-thread ones included */
+    struct CUstream_st *streams;     /* all of them, the legacy and per-thread ones included */
     struct CUmemPoolHandle_st *heap; /* what cuMemAlloc and module globals come from */
     size_t limits[CU_LIMIT_MAX];
     struct CUctx_st *next; /* of the device */

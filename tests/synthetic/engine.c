@@ -1,12 +1,12 @@
 /*
  * engine.c - the thread that runs a device's operations, in an order that the schedule allows.
  *
- * eager: what can run runs at once, oldest submission first. lazy: nothing runs until somebody waits or queries, or
- * the job has been silent for IDLE_NS (a GPU makes progress by itself). random: any stream's first operation, and now
- * and then nothing for a while; decided by the seed and the order of submission.
+ * eager: what can run runs at once, oldest submission first. lazy: nothing runs until somebody waits or
+ * queries, or the job has been silent for IDLE_NS (a GPU makes progress by itself). random: any stream's
+ * first operation, and now and then nothing for a while; decided by the seed and the order of submission.
  *
- * Order is CUDA's and no more: within a stream; event waits; and for the legacy stream "Stream synchronization
- * behavior": it waits for all blocking streams and they for it, by order of submission.
+ * Order is CUDA's and no more: within a stream; event waits; and for the legacy stream "Stream
+ * synchronization behavior": it waits for all blocking streams and they for it, by order of submission.
  */
 #include "engine.h"
 
@@ -203,7 +203,8 @@ static void run_op_locked(struct engine *engine, struct op *op)
     switch (op->work.kind) {
     case WORK_HOST:
     case WORK_CALLBACK:
-        /* "cuLaunchHostFunc: the function will not be called in case of an error in the context"; a callback is. */
+        /* "cuLaunchHostFunc: the function will not be called in case of an error in the context"; a callback
+         * is. */
         if (op->ctx->error != CUDA_SUCCESS && op->work.kind == WORK_HOST)
             break;
         if (engine_call_host_locked(engine, &op->work, op->ctx, host_op_done, op) == 0)
@@ -410,8 +411,9 @@ static void note_users(const char *function, const struct engine *engine, uint64
             for (const struct op *op = s->head; op; op = op->next) {
                 if (!work_touches(&op->work, address, size))
                     continue;
-                report_hazard_locked("memory-in-use", "%s of 0x%llx, %llu bytes, before %s in stream %llu has ended",
-                                     function, (unsigned long long)address, (unsigned long long)size,
+                report_hazard_locked("memory-in-use",
+                                     "%s of 0x%llx, %llu bytes, before %s in stream %llu has ended", function,
+                                     (unsigned long long)address, (unsigned long long)size,
                                      work_name(&op->work), (unsigned long long)s->id);
                 return;
             }
@@ -427,7 +429,8 @@ void engine_memory_leaves_locked(const char *function, uint64_t address, uint64_
             continue;
         if (engine->queued)
             note_users(function, engine, address, size);
-        /* The hardware would let it run into the missing page; here nothing is torn from under a running copy. */
+        /* The hardware would let it run into the missing page; here nothing is torn from under a running
+         * copy. */
         while (engine->running && work_touches(engine->running, address, size))
             pthread_cond_wait(&driver_done, &driver_lock);
     }

@@ -1,12 +1,12 @@
 /*
  * engine.h - streams, operations and the thread that runs them.
  *
- * An operation waits at the end of its stream's queue. One engine thread per device picks, by the schedule, among
- * the streams whose first operation may run, and runs it without holding a lock. Host functions run on a callback
- * thread of their own, so that one that waits for another thread does not stop the device.
+ * An operation waits at the end of its stream's queue. One engine thread per device picks, by the schedule,
+ * among the streams whose first operation may run, and runs it without holding a lock. Host functions run on
+ * a callback thread of their own, so that one that waits for another thread does not stop the device.
  *
- * Ownership: an operation is counted: one reference of its stream until it has ended, one of every event, block or
- * later operation that waits for it.
+ * Ownership: an operation is counted: one reference of its stream until it has ended, one of every event,
+ * block or later operation that waits for it.
  */
 #ifndef SYNTHETIC_ENGINE_H
 #define SYNTHETIC_ENGINE_H
@@ -18,8 +18,8 @@ enum work_kind {
     WORK_KERNEL,
     WORK_COPY,
     WORK_MEMSET,
-    WORK_HOST,        /* cuLaunchHostFunc */
-    WORK_CALLBACK,    /* cuStreamAddCallback */
+    WORK_HOST,     /* cuLaunchHostFunc */
+    WORK_CALLBACK, /* cuStreamAddCallback */
     WORK_WRITE_VALUE,
     WORK_WAIT_VALUE,
     WORK_GRAPH,
@@ -104,7 +104,7 @@ struct CUstream_st {
     bool legacy, per_thread, destroyed;
     pthread_t thread; /* of a per-thread stream */
     struct op *head, *tail;
-    struct capture *capture; /* in progress, or NULL */
+    struct capture *capture;          /* in progress, or NULL */
     struct CUgraphNode_st **frontier; /* of a capture: what the next node depends on */
     size_t frontier_count;
     CUsynchronizationPolicy sync_policy;
@@ -128,7 +128,8 @@ struct engine {
 
 int engine_start_locked(struct device *device);
 
-/* Takes *work over (also on failure). after: counted by the callee. *out (may be NULL) gets a counted reference. */
+/* Takes *work over (also on failure). after: counted by the callee. *out (may be NULL) gets a counted
+ * reference. */
 CUresult stream_submit_locked(struct CUstream_st *stream, struct work *work, struct op *const *after,
                               unsigned after_count, struct op **out);
 void op_unref_locked(struct op *op);
@@ -151,7 +152,8 @@ uint64_t engine_random(uint64_t n);
 int engine_call_host_locked(struct engine *engine, const struct work *work, CUcontext ctx,
                             void (*done)(void *argument), void *argument);
 
-/* Before memory is unmapped or freed: counts a hazard where a queued operation will touch it, waits for a running one. */
+/* Before memory is unmapped or freed: counts a hazard where a queued operation will touch it, waits for a
+ * running one. */
 void engine_memory_leaves_locked(const char *function, uint64_t address, uint64_t size);
 
 /* ---- copy.c ---- */
@@ -178,7 +180,8 @@ void capture_abandon_locked(struct CUstream_st *stream);
 /* ---- graph.c ---- */
 /* Has a node that can run now, or has ended. */
 bool graph_run_ready_locked(const struct graph_run *run);
-/* Runs one node: called by the engine thread with driver_lock held, which is dropped meanwhile. True at the end. */
+/* Runs one node: called by the engine thread with driver_lock held, which is dropped meanwhile. True at the
+ * end. */
 bool graph_run_step_locked(struct graph_run *run, struct op *op);
 void graph_run_free_locked(struct graph_run *run);
 bool graph_run_touches(const struct graph_run *run, uint64_t address, uint64_t size);

@@ -165,7 +165,8 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
     } else if (stream->capture) {
         /* "CUDA_ERROR_STREAM_CAPTURE_ISOLATION: a dependency would cross the capture sequence" */
         result = event->op ? CUDA_ERROR_STREAM_CAPTURE_ISOLATION : CUDA_SUCCESS;
-    } else if (event->op) { /* "If cuEventRecord() has not been called on hEvent, this call acts as if completed" */
+    } else if (event->op) { /* "If cuEventRecord() has not been called on hEvent, this call acts as if
+                               completed" */
         struct work work = {.kind = WORK_EMPTY};
         result = stream_submit_locked(stream, &work, &event->op, 1, NULL);
     }

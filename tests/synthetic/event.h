@@ -10,8 +10,8 @@ struct CUevent_st {
     struct object object;
     CUcontext ctx;
     unsigned flags;
-    struct op *op;            /* of the last record, counted; NULL: never recorded */
-    struct capture *capture;  /* recorded in a capture; then these nodes */
+    struct op *op;           /* of the last record, counted; NULL: never recorded */
+    struct capture *capture; /* recorded in a capture; then these nodes */
     struct CUgraphNode_st **nodes;
     size_t node_count;
 };

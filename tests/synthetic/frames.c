@@ -1,9 +1,10 @@
 /*
- * frames.c - physical pages: one sparse memfd per device, PAGE bytes a frame, and one for host memory given out as
- * HOST_NUMA handles. Capacity is a hard limit.
+ * frames.c - physical pages: one sparse memfd per device, PAGE bytes a frame, and one for host memory given
+ * out as HOST_NUMA handles. Capacity is a hard limit.
  *
- * A frame that changes hands is filled with FILL, so that nobody lives on another's bytes or on zeros. Frames never
- * used before are filled only in small requests: filling a whole pool of gigabytes would make them real.
+ * A frame that changes hands is filled with FILL, so that nobody lives on another's bytes or on zeros. Frames
+ * never used before are filled only in small requests: filling a whole pool of gigabytes would make them
+ * real.
  */
 #include "memory.h"
 
@@ -44,7 +45,8 @@ struct frames *frames_new(uint8_t space, size_t bytes)
     frames->fd = memfd_create(space == SPACE_HOST ? "synthetic-gpu-host" : "synthetic-gpu", MFD_CLOEXEC);
     if (!frames->state || frames->fd < 0 || ftruncate(frames->fd, (off_t)(frames->count * PAGE)) != 0)
         goto fail;
-    void *view = mmap(NULL, frames->count * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, frames->fd, 0);
+    void *view =
+        mmap(NULL, frames->count * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, frames->fd, 0);
     if (view == MAP_FAILED)
         goto fail;
     frames->view = view;
@@ -101,7 +103,8 @@ void frames_give_locked(struct frames *frames, uint32_t n, const uint32_t *list)
             frames->search = list[k];
         /* Host memory goes back to the machine; a device's frames stay, its capacity bounds them. */
         if (frames->space == SPACE_HOST) {
-            fallocate(frames->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(list[k] * PAGE), (off_t)PAGE);
+            fallocate(frames->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(list[k] * PAGE),
+                      (off_t)PAGE);
             frames->state[list[k]] = FRAME_FRESH;
         }
     }

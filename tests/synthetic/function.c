@@ -231,19 +231,21 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfun
         return CUDA_ERROR_INVALID_VALUE;
     if (!function)
         return CUDA_ERROR_INVALID_HANDLE;
-    *blocks = block_size > THREADS_PER_BLOCK ? 0 : blocks_per_multiprocessor(function, block_size, dynamic_shared);
+    *blocks =
+        block_size > THREADS_PER_BLOCK ? 0 : blocks_per_multiprocessor(function, block_size, dynamic_shared);
     return CUDA_SUCCESS;
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction handle, int block_size,
                                                      size_t dynamic_shared)
 {
-    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, block_size, dynamic_shared, 0);
+    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, block_size, dynamic_shared,
+                                                                0);
 }
 
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction handle,
-                                                   CUoccupancyB2DSize shared_of, size_t dynamic_shared, int limit,
-                                                   unsigned int flags)
+                                                   CUoccupancyB2DSize shared_of, size_t dynamic_shared,
+                                                   int limit, unsigned int flags)
 {
     API_ENTER(API_CONTEXT);
     struct CUfunc_st *function = resolve(handle);
@@ -268,10 +270,11 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunc
     return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction handle, CUoccupancyB2DSize shared_of,
-                                          size_t dynamic_shared, int limit)
+CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction handle,
+                                          CUoccupancyB2DSize shared_of, size_t dynamic_shared, int limit)
 {
-    return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, handle, shared_of, dynamic_shared, limit, 0);
+    return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, handle, shared_of, dynamic_shared, limit,
+                                                     0);
 }
 
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction handle, int blocks, int block_size)

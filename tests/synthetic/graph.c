@@ -219,7 +219,8 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
     return CUDA_SUCCESS;
 }
 
-/* "If nodes is NULL, ... returns the number of nodes"; what does not fit is left out, what is left over set to NULL. */
+/* "If nodes is NULL, ... returns the number of nodes"; what does not fit is left out, what is left over set
+ * to NULL. */
 static CUresult list_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count, bool roots)
 {
     size_t n = 0;
@@ -255,8 +256,9 @@ CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
 }
 
 /* Edges from `from' (or all), to `to' (or all). */
-static CUresult list_edges(CUgraph graph, const struct CUgraphNode_st *only_from, const struct CUgraphNode_st *only_to,
-                           CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, size_t *count)
+static CUresult list_edges(CUgraph graph, const struct CUgraphNode_st *only_from,
+                           const struct CUgraphNode_st *only_to, CUgraphNode *from, CUgraphNode *to,
+                           CUgraphEdgeData *data, size_t *count)
 {
     size_t n = 0;
     if (!count || !object_valid(graph, OBJECT_GRAPH))
@@ -282,7 +284,8 @@ static CUresult list_edges(CUgraph graph, const struct CUgraphNode_st *only_from
     return CUDA_SUCCESS;
 }
 
-CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, size_t *count)
+CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data,
+                            size_t *count)
 {
     API_ENTER(0);
     return list_edges(graph, NULL, NULL, from, to, data, count);
@@ -294,7 +297,8 @@ CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size
     return list_edges(graph, NULL, NULL, from, to, NULL, count);
 }
 
-CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *deps, CUgraphEdgeData *data, size_t *count)
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *deps, CUgraphEdgeData *data,
+                                       size_t *count)
 {
     API_ENTER(0);
     if (!object_valid(node, OBJECT_NODE))
@@ -307,7 +311,8 @@ CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *deps, size_t 
     return cuGraphNodeGetDependencies_v2(node, deps, NULL, count);
 }
 
-CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *data, size_t *count)
+CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *data,
+                                         size_t *count)
 {
     API_ENTER(0);
     if (!object_valid(node, OBJECT_NODE))
@@ -382,7 +387,8 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, co
     return result;
 }
 
-CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                   size_t count)
 {
     return cuGraphRemoveDependencies_v2(graph, from, to, NULL, count);
 }
@@ -421,7 +427,8 @@ CUresult cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned int flag
     return CUDA_SUCCESS;
 }
 
-/* ---- user objects: counted; a graph's share is not dropped before the graph, which is allowed to be late ---- */
+/* ---- user objects: counted; a graph's share is not dropped before the graph, which is allowed to be late
+ * ---- */
 
 struct CUuserObject_st {
     struct object object;
@@ -430,7 +437,8 @@ struct CUuserObject_st {
     unsigned refs;
 };
 
-CUresult cuUserObjectCreate(CUuserObject *out, void *data, CUhostFn destroy, unsigned int refs, unsigned int flags)
+CUresult cuUserObjectCreate(CUuserObject *out, void *data, CUhostFn destroy, unsigned int refs,
+                            unsigned int flags)
 {
     API_ENTER(0);
     if (!out || !destroy || !refs || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)

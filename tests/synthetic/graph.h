@@ -1,8 +1,10 @@
 /*
- * graph.h - graphs as the application builds them (graph.c, graph_node.c) and as they run (graph_exec.c, graph_run.c).
+ * graph.h - graphs as the application builds them (graph.c, graph_node.c) and as they run (graph_exec.c,
+ * graph_run.c).
  *
- * A graph is a list of nodes with their dependencies. Instantiating it makes a *program*: the same, fixed, counted and
- * never changed while somebody else holds it, so that an update of an executable graph concerns later launches only
+ * A graph is a list of nodes with their dependencies. Instantiating it makes a *program*: the same, fixed,
+ * counted and never changed while somebody else holds it, so that an update of an executable graph concerns
+ * later launches only
  * ("cuGraphExec...SetParams: already enqueued launches of hGraphExec are unaffected").
  */
 #ifndef SYNTHETIC_GRAPH_H

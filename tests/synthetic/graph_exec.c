@@ -56,7 +56,8 @@ static struct program *program_new_locked(CUgraph graph)
         return NULL;
     program->conditional_count = graph->conditional_count;
     if (graph->conditional_count)
-        memcpy(program->conditionals, graph->conditionals, graph->conditional_count * sizeof(*graph->conditionals));
+        memcpy(program->conditionals, graph->conditionals,
+               graph->conditional_count * sizeof(*graph->conditionals));
     program->count = graph->count;
     for (size_t i = 0; i < graph->count; i++) {
         CUgraphNode from = graph->nodes[i];
@@ -94,7 +95,8 @@ static struct program *program_clone_locked(const struct program *program)
     if (!clone)
         return NULL;
     clone->conditional_count = program->conditional_count;
-    memcpy(clone->conditionals, program->conditionals, program->conditional_count * sizeof(*clone->conditionals));
+    memcpy(clone->conditionals, program->conditionals,
+           program->conditional_count * sizeof(*clone->conditionals));
     for (; clone->count < program->count; clone->count++) {
         const struct program_node *from = &program->nodes[clone->count];
         struct program_node *to = &clone->nodes[clone->count];
@@ -187,7 +189,8 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned l
     return instantiate(out, graph, flags);
 }
 
-CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node, char *log, size_t size)
+CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node, char *log,
+                               size_t size)
 {
     API_ENTER(API_CONTEXT);
     if (error_node)
@@ -209,7 +212,8 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, CUDA_GRAP
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = instantiate(out, graph, params->flags);
     params->hErrNode_out = NULL;
-    params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+    params->result_out =
+        result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
     return result;
 }
 
@@ -300,7 +304,8 @@ CUresult cuGraphUpload(CUgraphExec exec, CUstream handle)
 
 /* ---- updates ---- */
 
-static CUgraphExecUpdateResult compare(const struct program *now, const struct program *then, CUgraphNode *where)
+static CUgraphExecUpdateResult compare(const struct program *now, const struct program *then,
+                                       CUgraphNode *where)
 {
     if (now->count != then->count)
         return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
@@ -311,7 +316,8 @@ static CUgraphExecUpdateResult compare(const struct program *now, const struct p
             return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
         if (a->predecessor_count != b->predecessor_count || a->successor_count != b->successor_count ||
             a->body_count != b->body_count ||
-            (a->successor_count && memcmp(a->successors, b->successors, a->successor_count * sizeof(size_t)) != 0))
+            (a->successor_count &&
+             memcmp(a->successors, b->successors, a->successor_count * sizeof(size_t)) != 0))
             return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
         for (size_t k = 0; k < a->body_count; k++) {
             CUgraphExecUpdateResult result = compare(a->bodies[k], b->bodies[k], where);
@@ -359,7 +365,8 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
     return result;
 }
 
-CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node, CUgraphExecUpdateResult *out)
+CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
+                           CUgraphExecUpdateResult *out)
 {
     CUgraphExecUpdateResultInfo info = {.result = CU_GRAPH_EXEC_UPDATE_ERROR};
     if (!out)
@@ -404,7 +411,8 @@ static CUresult set_params(CUgraphExec exec, CUgraphNode origin, const CUgraphNo
         keep_origins(body, node->bodies[0]);
         program_unref_locked(node->bodies[0]);
         node->bodies[0] = body;
-    } else if (params->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD || params->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) {
+    } else if (params->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ||
+               params->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) {
         node->event = params->eventWait.event;
     }
     work_clear(&node->work);
@@ -420,7 +428,8 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
     return params ? set_params(exec, node, params) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *p)
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_KERNEL_NODE_PARAMS_v2 *p)
 {
     API_ENTER(API_CONTEXT);
     CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
@@ -430,7 +439,8 @@ CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, c
     return set_params(exec, node, &params);
 }
 
-CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                        const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
     API_ENTER(API_CONTEXT);
     CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
@@ -440,17 +450,19 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, cons
     return set_params(exec, node, &params);
 }
 
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy, CUcontext ctx)
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy,
+                                        CUcontext ctx)
 {
     API_ENTER(API_CONTEXT);
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy = {.copyCtx = ctx, .copyParams = *copy}};
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
+                                .memcpy = {.copyCtx = ctx, .copyParams = *copy}};
     return set_params(exec, node, &params);
 }
 
-CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS_v1 *p,
-                                        CUcontext ctx)
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                        const CUDA_MEMSET_NODE_PARAMS_v1 *p, CUcontext ctx)
 {
     API_ENTER(API_CONTEXT);
     if (!p)
@@ -471,7 +483,8 @@ CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const 
     API_ENTER(API_CONTEXT);
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = {.fn = p->fn, .userData = p->userData}};
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_HOST,
+                                .host = {.fn = p->fn, .userData = p->userData}};
     return set_params(exec, node, &params);
 }
 

@@ -101,15 +101,17 @@ static CUresult make_bodies(CUgraphNode node, CUgraphNodeParams *params)
         node->bodies[node->body_count] = body;
     }
     if (conditional)
-        params->conditional.phGraph_out = node->bodies; /* "CUDA-owned array ... valid for the node's lifetime" */
+        params->conditional.phGraph_out =
+            node->bodies; /* "CUDA-owned array ... valid for the node's lifetime" */
     return CUDA_SUCCESS;
 }
 
-static CUresult add_locked(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
-                           size_t dep_count, CUgraphNodeParams *params)
+static CUresult add_locked(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
+                           const CUgraphEdgeData *edges, size_t dep_count, CUgraphNodeParams *params)
 {
     struct work work = {.kind = WORK_EMPTY};
-    if (!out || !object_valid(graph, OBJECT_GRAPH) || (dep_count && !deps) || !graph_has_all(graph, deps, dep_count))
+    if (!out || !object_valid(graph, OBJECT_GRAPH) || (dep_count && !deps) ||
+        !graph_has_all(graph, deps, dep_count))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = node_work_make(params, &work);
     if (result != CUDA_SUCCESS)
@@ -180,8 +182,8 @@ static CUresult get_params(CUgraphNode node, CUgraphNodeType type, CUgraphNodePa
     return CUDA_SUCCESS;
 }
 
-CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
-                           size_t dep_count, CUgraphNodeParams *params)
+CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
+                           const CUgraphEdgeData *edges, size_t dep_count, CUgraphNodeParams *params)
 {
     API_ENTER(API_CONTEXT);
     if (!params)
@@ -219,7 +221,8 @@ static CUgraphNodeParams kernel_params_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *p)
     return params;
 }
 
-_Static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS_v2) == sizeof(CUDA_KERNEL_NODE_PARAMS_v3), "kernel node parameters");
+_Static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS_v2) == sizeof(CUDA_KERNEL_NODE_PARAMS_v3),
+               "kernel node parameters");
 
 CUresult cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t dep_count,
                                  const CUDA_KERNEL_NODE_PARAMS_v2 *p)
@@ -280,7 +283,8 @@ CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PAR
 }
 
 /* Attributes are kept and have no effect: priorities and carveouts are hints. */
-CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID attribute, CUkernelNodeAttrValue *value)
+CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID attribute,
+                                       CUkernelNodeAttrValue *value)
 {
     API_ENTER(0);
     if (!object_valid(node, OBJECT_NODE) || node->params.type != CU_GRAPH_NODE_TYPE_KERNEL || !value ||
@@ -321,7 +325,8 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode
         return CUDA_ERROR_INVALID_VALUE;
     if (context_check(ctx))
         return CUDA_ERROR_INVALID_CONTEXT;
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy = {.copyCtx = ctx, .copyParams = *copy}};
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
+                                .memcpy = {.copyCtx = ctx, .copyParams = *copy}};
     return add(out, graph, deps, NULL, dep_count, &params);
 }
 
@@ -396,7 +401,8 @@ CUresult cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *
     API_ENTER(API_CONTEXT);
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = {.fn = p->fn, .userData = p->userData}};
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_HOST,
+                                .host = {.fn = p->fn, .userData = p->userData}};
     return add(out, graph, deps, NULL, dep_count, &params);
 }
 
@@ -415,7 +421,8 @@ CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS_
     API_ENTER(API_CONTEXT);
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = {.fn = p->fn, .userData = p->userData}};
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_HOST,
+                                .host = {.fn = p->fn, .userData = p->userData}};
     return set_params(node, &params);
 }
 

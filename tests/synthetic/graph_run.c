@@ -1,6 +1,6 @@
 /*
- * graph_run.c - a launched graph: which nodes may run, and running one at a time in any order that the dependencies
- * allow; children and conditional bodies as runs inside.
+ * graph_run.c - a launched graph: which nodes may run, and running one at a time in any order that the
+ * dependencies allow; children and conditional bodies as runs inside.
  *
  * A node that waits for something else (a host function, an event, its body) does not hold up the others.
  */
@@ -49,7 +49,8 @@ struct graph_run *graph_run_new_locked(struct program *program)
     program->refs++;
     for (size_t i = 0; i < program->count; i++) {
         const struct program_node *node = &program->nodes[i];
-        if (node->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT && object_valid(node->event, OBJECT_EVENT) && node->event->op)
+        if (node->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT && object_valid(node->event, OBJECT_EVENT) &&
+            node->event->op)
             run->nodes[i].event_op = op_ref(node->event->op);
     }
     reset(run);

@@ -1,5 +1,6 @@
 /*
- * host_memory.c - page-locked, registered and managed host memory. Unified addressing: one address for CPU and device.
+ * host_memory.c - page-locked, registered and managed host memory. Unified addressing: one address for CPU
+ * and device.
  *
  * Managed memory is host memory that the device reaches in place; it takes no device memory.
  */
@@ -39,7 +40,8 @@ CUresult cuMemHostAlloc(void **out, size_t size, unsigned int flags)
 {
     API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
     if (!out || !size ||
-        flags & ~(unsigned)(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED))
+        flags &
+            ~(unsigned)(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED))
         return CUDA_ERROR_INVALID_VALUE;
     return allocate(out, size, flags | CU_MEMHOSTALLOC_DEVICEMAP, RANGE_HOST);
 }
@@ -91,7 +93,8 @@ CUresult cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
     API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
     uint64_t address = (uint64_t)(uintptr_t)p;
     if (!p || !size || address + size < address || window_has(address) ||
-        flags & ~(unsigned)(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY))
+        flags & ~(unsigned)(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                            CU_MEMHOSTREGISTER_READ_ONLY))
         return CUDA_ERROR_INVALID_VALUE;
     CUcontext ctx = context_current();
     struct range range = {

@@ -1,8 +1,8 @@
 /*
  * launch.c - kernel launches: checks, parameters, and running a grid on the engine thread and its helpers.
  *
- * Blocks of a kernel without atomics are shared out among the CPU's cores; their order cannot be seen. A kernel with
- * atomics runs on one thread in block order, so that floating-point sums repeat.
+ * Blocks of a kernel without atomics are shared out among the CPU's cores; their order cannot be seen. A
+ * kernel with atomics runs on one thread in block order, so that floating-point sums repeat.
  */
 #include "launch.h"
 
@@ -69,7 +69,8 @@ static CUresult check_shape(const struct CUfunc_st *function, const unsigned gri
     return CUDA_SUCCESS;
 }
 
-/* "Kernel parameters can be specified in one of two ways": an array of pointers, or a packed buffer in extra. */
+/* "Kernel parameters can be specified in one of two ways": an array of pointers, or a packed buffer in extra.
+ */
 static CUresult gather_params(const struct ptx_kernel *kernel, void **params, void **extra, char *out)
 {
     if (params && extra)
@@ -97,8 +98,8 @@ static CUresult gather_params(const struct ptx_kernel *kernel, void **params, vo
     return CUDA_SUCCESS;
 }
 
-CUresult kernel_work_make(struct CUfunc_st *function, const unsigned grid[3], const unsigned block[3], unsigned shared,
-                          void **params, void **extra, struct work *out)
+CUresult kernel_work_make(struct CUfunc_st *function, const unsigned grid[3], const unsigned block[3],
+                          unsigned shared, void **params, void **extra, struct work *out)
 {
     CUresult result = check_shape(function, grid, block, shared);
     if (result != CUDA_SUCCESS)
@@ -133,7 +134,9 @@ static struct {
     uint64_t next, blocks, chunk;
     int error;
     struct ptx_fault fault;
-} team = {.lock = PTHREAD_MUTEX_INITIALIZER, .start = PTHREAD_COND_INITIALIZER, .finished = PTHREAD_COND_INITIALIZER};
+} team = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .start = PTHREAD_COND_INITIALIZER,
+          .finished = PTHREAD_COND_INITIALIZER};
 
 static pthread_mutex_t team_owner = PTHREAD_MUTEX_INITIALIZER; /* one grid at a time, over all devices */
 
@@ -283,9 +286,9 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y, 
     return launch(f, grid, block, shared, stream, params, extra);
 }
 
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                                   unsigned int block_x, unsigned int block_y, unsigned int block_z,
-                                   unsigned int shared, CUstream stream, void **params)
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
+                                   unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                   unsigned int block_z, unsigned int shared, CUstream stream, void **params)
 {
     API_ENTER(API_CONTEXT);
     const unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};

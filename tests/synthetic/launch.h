@@ -1,12 +1,13 @@
 /*
- * launch.h - modules, functions and kernels, shared by module.c, library.c, launch.c, attributes.c and graph.c.
+ * launch.h - modules, functions and kernels, shared by module.c, library.c, launch.c, attributes.c and
+ * graph.c.
  */
 #ifndef SYNTHETIC_LAUNCH_H
 #define SYNTHETIC_LAUNCH_H
 
 #include "engine.h"
 
-#define SHARED_PER_BLOCK 49152        /* bytes, without opting in */
+#define SHARED_PER_BLOCK 49152 /* bytes, without opting in */
 #define SHARED_PER_BLOCK_OPTIN 65536
 #define SHARED_PER_MULTIPROCESSOR 65536
 #define THREADS_PER_BLOCK 1024
@@ -50,14 +51,15 @@ struct CUfunc_st *function_resolve_locked(CUfunction handle);
 struct CUfunc_st *kernel_function_locked(CUkernel kernel, CUcontext ctx);
 
 /* Checks a launch and makes work of it; the parameters are copied. */
-CUresult kernel_work_make(struct CUfunc_st *function, const unsigned grid[3], const unsigned block[3], unsigned shared,
-                          void **params, void **extra, struct work *out);
+CUresult kernel_work_make(struct CUfunc_st *function, const unsigned grid[3], const unsigned block[3],
+                          unsigned shared, void **params, void **extra, struct work *out);
 bool kernel_copy_params(struct kernel_work *to, const struct kernel_work *from);
 CUresult kernel_run(const struct kernel_work *work, CUcontext ctx);
 bool kernel_touches(const struct kernel_work *work, uint64_t address, uint64_t size);
 const char *kernel_name(const struct kernel_work *work);
 
-/* device_runtime.c: the device runtime's functions, as PTX. A new text (to free), or NULL when there is nothing to do. */
+/* device_runtime.c: the device runtime's functions, as PTX. A new text (to free), or NULL when there is
+ * nothing to do. */
 char *device_runtime_link(const char *text, size_t length);
 
 #endif

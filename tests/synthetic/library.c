@@ -74,7 +74,8 @@ static CUresult library_load(CUlibrary *out, const char *text)
 {
     CUmodule module;
     CUcontext ctx = context_current();
-    if (strncmp(text, "\177ELF", 4) == 0 || strncmp(text, "P\355U\272", 4) == 0 || strncmp(text, "\261CbF", 4) == 0)
+    if (strncmp(text, "\177ELF", 4) == 0 || strncmp(text, "P\355U\272", 4) == 0 ||
+        strncmp(text, "\261CbF", 4) == 0)
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     driver_acquire();
     CUlibrary library = object_new_locked(OBJECT_LIBRARY, sizeof(*library));
@@ -108,7 +109,8 @@ fail:
 }
 
 CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *jit, void **jit_values,
-                           unsigned int jit_count, CUlibraryOption *lib, void **lib_values, unsigned int lib_count)
+                           unsigned int jit_count, CUlibraryOption *lib, void **lib_values,
+                           unsigned int lib_count)
 {
     API_ENTER(API_CONTEXT);
     if (!out || !code || (jit_count && (!jit || !jit_values)) || (lib_count && !lib))

@@ -1,3 +1,5 @@
+include tests/synthetic/ptx.mk
+
 # tests/synthetic: the synthetic GPU. Its libraries are shared objects with the names that programs look for, and
 # stay in the build tree: $(top_builddir)/synthetic is the directory scripts/with-synthetic-gpu puts in front.
 
@@ -11,7 +13,7 @@ noinst_LTLIBRARIES += %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvi
 	%D%/frames.c %D%/function.c %D%/functions.h %D%/graph.c %D%/graph.h %D%/graph_exec.c %D%/graph_node.c \
 	%D%/graph_run.c %D%/host_memory.c %D%/launch.c %D%/launch.h %D%/library.c %D%/memory.c %D%/memory.h \
 	%D%/memory_async.c %D%/memory_pool.c %D%/memory_pool.h %D%/memory_vmm.c %D%/module.c %D%/objects.c \
-	%D%/options.c %D%/ranges.c %D%/report.c %D%/stream.c %D%/unsupported.c %D%/versions.h %D%/window.c %D%/work.c
+	%D%/options.c %D%/per_thread.c %D%/ranges.c %D%/report.c %D%/stream.c %D%/unsupported.c %D%/versions.h %D%/window.c %D%/work.c
 %C%_libcuda_la_LDFLAGS = $(synthetic_ldflags) -version-info 1:0:0
 %C%_libcuda_la_LIBADD = %D%/libptx.la -lpthread
 

@@ -24,7 +24,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t size)
     return allocate(out, size);
 }
 
-CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element)
+CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+                            unsigned int element)
 {
     API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
     if (!out || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
@@ -47,12 +48,14 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     if (!range || range->base != address || range->global)
         goto out;
     if (range->kind == RANGE_ALLOC) {
-        /* "this API may perform implicit synchronization"; memory of cuMemAlloc is freed after all work before it. */
+        /* "this API may perform implicit synchronization"; memory of cuMemAlloc is freed after all work
+         * before it. */
         context_drain_locked(range->context);
         range = range_find_locked(address);
         result = range && range->base == address ? heap_free_locked(range) : CUDA_ERROR_INVALID_VALUE;
     } else if (range->kind == RANGE_POOL) {
-        /* "will not perform any implicit synchronization when the pointer was allocated with cuMemAllocAsync" */
+        /* "will not perform any implicit synchronization when the pointer was allocated with cuMemAllocAsync"
+         */
         struct CUmemPoolHandle_st *pool = ((struct block *)range->owner)->pool;
         engine_memory_leaves_locked("cuMemFree", range->base, range->size);
         range = range_find_locked(address);
@@ -113,7 +116,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ad
 }
 
 /* One attribute of a range; NULL: a pointer of nobody's. CUDA_ERROR_INVALID_VALUE where it has none. */
-static CUresult attribute_locked(void *data, CUpointer_attribute attribute, CUdeviceptr address, struct range *range)
+static CUresult attribute_locked(void *data, CUpointer_attribute attribute, CUdeviceptr address,
+                                 struct range *range)
 {
     bool host = range && (range_is_host(range) ||
                           (range->kind == RANGE_MAPPING && window_page(address)->space == SPACE_HOST));
@@ -192,8 +196,10 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
     return result;
 }
 
-/* "if the pointer is not a valid pointer, attributes are set to default NULL values and CUDA_SUCCESS is returned" */
-CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr address)
+/* "if the pointer is not a valid pointer, attributes are set to default NULL values and CUDA_SUCCESS is
+ * returned" */
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data,
+                                CUdeviceptr address)
 {
     API_ENTER(API_CONTEXT);
     if (!attributes || !data)

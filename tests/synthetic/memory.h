@@ -2,12 +2,13 @@
  * memory.h - device memory of the synthetic GPU.
  *
  * A window of device addresses is reserved for the whole process and is PROT_NONE to the CPU. Behind it, at
- * address + window_delta, lies the alias window through which the engine and the interpreter reach what is mapped.
- * Everything is in pages of PAGE bytes; a page table says which frame is at an address and who may touch it.
+ * address + window_delta, lies the alias window through which the engine and the interpreter reach what is
+ * mapped. Everything is in pages of PAGE bytes; a page table says which frame is at an address and who may
+ * touch it.
  *
- * A range is what an address can be asked about: an allocation, a VMM mapping, pinned or registered host memory,
- * a module's global. Ranges never overlap. They are changed under driver_lock and range_lock both, so either is
- * enough to read.
+ * A range is what an address can be asked about: an allocation, a VMM mapping, pinned or registered host
+ * memory, a module's global. Ranges never overlap. They are changed under driver_lock and range_lock both, so
+ * either is enough to read.
  */
 #ifndef SYNTHETIC_MEMORY_H
 #define SYNTHETIC_MEMORY_H
@@ -44,12 +45,12 @@ static inline uint64_t round_up(uint64_t n, uint64_t to)
 
 struct frames {
     int fd;
-    uint8_t space;     /* device ordinal, or SPACE_HOST */
+    uint8_t space; /* device ordinal, or SPACE_HOST */
     uint32_t count;
     uint32_t used, peak;
-    uint32_t search;   /* no free frame below */
-    uint8_t *state;    /* per frame: FRAME_FRESH ... */
-    uint8_t *view;     /* all frames, linear, for filling */
+    uint32_t search; /* no free frame below */
+    uint8_t *state;  /* per frame: FRAME_FRESH ... */
+    uint8_t *view;   /* all frames, linear, for filling */
 };
 
 struct frames *frames_new(uint8_t space, size_t bytes);
@@ -124,11 +125,14 @@ enum place place_of_locked(uint64_t address, uint64_t size);
 
 struct block;
 struct op;
-struct CUmemPoolHandle_st *pool_new_locked(struct device *device, const CUmemPoolProps *props, CUcontext heap_of);
-/* The address, or 0. stream NULL: usable at once by everybody. *after: an operation the stream must wait for first. */
+struct CUmemPoolHandle_st *pool_new_locked(struct device *device, const CUmemPoolProps *props,
+                                           CUcontext heap_of);
+/* The address, or 0. stream NULL: usable at once by everybody. *after: an operation the stream must wait for
+ * first. */
 uint64_t pool_allocate_locked(struct CUmemPoolHandle_st *pool, size_t size, struct CUstream_st *stream,
                               CUcontext ctx, struct op **after);
-/* The range is gone for the application; its memory is free when op (counted by the callee; NULL: now) has ended. */
+/* The range is gone for the application; its memory is free when op (counted by the callee; NULL: now) has
+ * ended. */
 void pool_free_range_locked(struct range *range, uint64_t stream_id, struct op *op);
 /* Gives back what is above the release thresholds, as synchronizing calls do. */
 void pool_trim_all_locked(void);

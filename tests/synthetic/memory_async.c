@@ -1,6 +1,6 @@
 /*
- * memory_async.c - stream-ordered allocation and memory pools as the application sees them ("Stream Ordered Memory
- * Allocator" of the driver API reference).
+ * memory_async.c - stream-ordered allocation and memory pools as the application sees them ("Stream Ordered
+ * Memory Allocator" of the driver API reference).
  */
 #include "memory_pool.h"
 
@@ -28,7 +28,8 @@ static bool pool_valid(CUmemoryPool pool)
     return object_valid(pool, OBJECT_POOL) && !pool->destroyed && !pool->heap_of;
 }
 
-static CUresult allocate_locked(CUdeviceptr *out, size_t size, struct CUmemPoolHandle_st *pool, CUstream handle)
+static CUresult allocate_locked(CUdeviceptr *out, size_t size, struct CUmemPoolHandle_st *pool,
+                                CUstream handle)
 {
     struct CUstream_st *stream;
     CUresult result = stream_resolve_locked(handle, &stream);
@@ -43,7 +44,8 @@ static CUresult allocate_locked(CUdeviceptr *out, size_t size, struct CUmemPoolH
     if (!address)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (after) {
-        /* CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: this stream waits for the free in the other one. */
+        /* CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: this stream waits for the free in the other one.
+         */
         struct work work = {.kind = WORK_EMPTY};
         result = stream_submit_locked(stream, &work, &after, 1, NULL);
         op_unref_locked(after);
@@ -238,7 +240,8 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
             return CUDA_ERROR_INVALID_DEVICE;
         /* The pool's own device always has access; other devices are no peers here. */
         bool own = map[i].location.id == pool->device->ordinal;
-        if (own ? map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE : map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+        if (own ? map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                : map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
             return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
@@ -251,7 +254,8 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLo
         return CUDA_ERROR_INVALID_VALUE;
     if (device_check(location->id))
         return CUDA_ERROR_INVALID_DEVICE;
-    *flags = location->id == pool->device->ordinal ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    *flags = location->id == pool->device->ordinal ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                   : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
 }
 

@@ -1,10 +1,11 @@
 /*
  * memory_pool.c - the allocator under cuMemAllocAsync, cuMemAlloc and modules' variables.
  *
- * A pool is a list of blocks over address arenas of its own; frames are put behind addresses page by page as it grows
- * and leave page by page as it is trimmed. Allocation is best fit, ALIGNMENT bytes aligned. Reuse follows
- * "Stream Ordered Memory Allocator": a block freed in a stream may be given out again at once in the same stream; to
- * others when the free has been reached; or, when memory is short, at once together with a wait for it.
+ * A pool is a list of blocks over address arenas of its own; frames are put behind addresses page by page as
+ * it grows and leave page by page as it is trimmed. Allocation is best fit, ALIGNMENT bytes aligned. Reuse
+ * follows "Stream Ordered Memory Allocator": a block freed in a stream may be given out again at once in the
+ * same stream; to others when the free has been reached; or, when memory is short, at once together with a
+ * wait for it.
  */
 #include "memory_pool.h"
 
@@ -16,7 +17,8 @@
 
 struct CUmemPoolHandle_st *memory_pools;
 
-struct CUmemPoolHandle_st *pool_new_locked(struct device *device, const CUmemPoolProps *props, CUcontext heap_of)
+struct CUmemPoolHandle_st *pool_new_locked(struct device *device, const CUmemPoolProps *props,
+                                           CUcontext heap_of)
 {
     struct CUmemPoolHandle_st *pool = object_new_locked(OBJECT_POOL, sizeof(*pool));
     if (!pool)
@@ -31,7 +33,8 @@ struct CUmemPoolHandle_st *pool_new_locked(struct device *device, const CUmemPoo
     return pool;
 }
 
-static struct block *block_new(struct CUmemPoolHandle_st *pool, uint64_t base, uint64_t size, enum block_state state)
+static struct block *block_new(struct CUmemPoolHandle_st *pool, uint64_t base, uint64_t size,
+                               enum block_state state)
 {
     struct block *block = calloc(1, sizeof(*block));
     if (block)
@@ -107,7 +110,8 @@ static void settle(struct CUmemPoolHandle_st *pool)
 
 enum reuse { REUSE_FREE, REUSE_SAME_STREAM, REUSE_ANY };
 
-static struct block *best_fit(struct CUmemPoolHandle_st *pool, uint64_t size, uint64_t stream_id, enum reuse reuse)
+static struct block *best_fit(struct CUmemPoolHandle_st *pool, uint64_t size, uint64_t stream_id,
+                              enum reuse reuse)
 {
     struct block *best = NULL;
     for (struct block *b = pool->blocks; b; b = b->next) {
@@ -238,7 +242,8 @@ bool pool_trim_locked(struct CUmemPoolHandle_st *pool, uint64_t keep)
     return pool->reserved < before;
 }
 
-/* "the allocator will try to release memory back to the OS on the next call to stream, event or context synchronize" */
+/* "the allocator will try to release memory back to the OS on the next call to stream, event or context
+ * synchronize" */
 void pool_trim_all_locked(void)
 {
     for (struct CUmemPoolHandle_st *pool = memory_pools; pool; pool = pool->next)
@@ -271,7 +276,8 @@ again:
     return any;
 }
 
-static struct block *find_block(struct CUmemPoolHandle_st *pool, uint64_t size, uint64_t stream_id, struct op **after)
+static struct block *find_block(struct CUmemPoolHandle_st *pool, uint64_t size, uint64_t stream_id,
+                                struct op **after)
 {
     settle(pool);
     struct block *block = best_fit(pool, size, stream_id, REUSE_SAME_STREAM);
@@ -294,8 +300,8 @@ static struct block *find_block(struct CUmemPoolHandle_st *pool, uint64_t size, 
     return block;
 }
 
-uint64_t pool_allocate_locked(struct CUmemPoolHandle_st *pool, size_t size, struct CUstream_st *stream, CUcontext ctx,
-                              struct op **after)
+uint64_t pool_allocate_locked(struct CUmemPoolHandle_st *pool, size_t size, struct CUstream_st *stream,
+                              CUcontext ctx, struct op **after)
 {
     uint64_t bytes = round_up(size, ALIGNMENT), stream_id = stream ? stream->id : 0;
     if (bytes < size || bytes > WINDOW_BYTES)

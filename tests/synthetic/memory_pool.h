@@ -1,5 +1,6 @@
 /*
- * memory_pool.h - blocks of a memory pool, shared by the allocator (memory_pool.c) and its API (memory_async.c).
+ * memory_pool.h - blocks of a memory pool, shared by the allocator (memory_pool.c) and its API
+ * (memory_async.c).
  */
 #ifndef SYNTHETIC_MEMORY_POOL_H
 #define SYNTHETIC_MEMORY_POOL_H

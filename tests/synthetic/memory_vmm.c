@@ -1,10 +1,10 @@
 /*
  * memory_vmm.c - virtual memory management: reservations, handles, mappings, access.
  *
- * The rules are those of "Virtual Memory Management" in the driver API reference: a mapping covers a whole handle at
- * offset 0 of a range that is reserved and not mapped; it gives no access until cuMemSetAccess; cuMemUnmap takes whole
- * mappings, one or several in a row; a handle's memory lives until it is released and no longer mapped; it may be
- * mapped at several addresses.
+ * The rules are those of "Virtual Memory Management" in the driver API reference: a mapping covers a whole
+ * handle at offset 0 of a range that is reserved and not mapped; it gives no access until cuMemSetAccess;
+ * cuMemUnmap takes whole mappings, one or several in a row; a handle's memory lives until it is released and
+ * no longer mapped; it may be mapped at several addresses.
  */
 #include "engine.h"
 
@@ -17,7 +17,7 @@ struct handle {
     uint64_t size;
     uint32_t *frames;
     uint8_t space;
-    unsigned refs;     /* cuMemCreate and cuMemRetainAllocationHandle, less cuMemRelease */
+    unsigned refs; /* cuMemCreate and cuMemRetainAllocationHandle, less cuMemRelease */
     unsigned mappings;
 };
 
@@ -81,7 +81,8 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 {
     API_ENTER(0);
     uint8_t space;
-    if (!granularity || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+    if (!granularity ||
+        (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = prop_check(prop, &space);
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_SUPPORTED) {
@@ -396,8 +397,8 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
     return result;
 }
 
-CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle id, CUmemAllocationHandleType type,
-                                      unsigned long long flags)
+CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle id,
+                                      CUmemAllocationHandleType type, unsigned long long flags)
 {
     API_ENTER(0);
     driver_acquire();

@@ -1,8 +1,8 @@
 /*
  * module.c - modules from PTX text, their functions and variables ("Module Management").
  *
- * An image is PTX text, ended by a NUL byte; images come without a size. Machine code (an ELF cubin or a fat binary)
- * is for GPUs and is refused with CUDA_ERROR_NO_BINARY_FOR_GPU.
+ * An image is PTX text, ended by a NUL byte; images come without a size. Machine code (an ELF cubin or a fat
+ * binary) is for GPUs and is refused with CUDA_ERROR_NO_BINARY_FOR_GPU.
  */
 #include "launch.h"
 
@@ -88,8 +88,9 @@ CUresult module_load_locked(CUcontext ctx, const char *text, size_t length, CUmo
             goto fail;
         function->module = module;
         function->kernel = &kernels[i];
-        function->max_dynamic_shared =
-            kernels[i].shared_bytes < SHARED_PER_BLOCK ? (int)(SHARED_PER_BLOCK - kernels[i].shared_bytes) : 0;
+        function->max_dynamic_shared = kernels[i].shared_bytes < SHARED_PER_BLOCK
+                                           ? (int)(SHARED_PER_BLOCK - kernels[i].shared_bytes)
+                                           : 0;
         function->carveout = -1;
         module->functions[i] = function;
     }

@@ -1,6 +1,6 @@
 /*
- * nvml.c - a stand-in for libnvidia-ml.so.1: NVML is there, and so are the driver's devices, about which it knows
- * their name, memory and bus address. What else is asked is not supported.
+ * nvml.c - a stand-in for libnvidia-ml.so.1: NVML is there, and so are the driver's devices, about which it
+ * knows their name, memory and bus address. What else is asked is not supported.
  */
 #include <cuda.h>
 #include <stddef.h>
@@ -57,7 +57,9 @@ int nvmlShutdown(void)
 
 const char *nvmlErrorString(int result)
 {
-    return result == NVML_SUCCESS ? "Success" : result == NVML_NOT_SUPPORTED ? "Not Supported" : "Unknown Error";
+    return result == NVML_SUCCESS         ? "Success"
+           : result == NVML_NOT_SUPPORTED ? "Not Supported"
+                                          : "Unknown Error";
 }
 
 int nvmlDeviceGetCount_v2(unsigned *count)
@@ -95,7 +97,8 @@ int nvmlDeviceGetName(struct nvmlDevice_st *device, char *name, unsigned length)
 {
     if (!device || !name || !length)
         return NVML_INVALID_ARGUMENT;
-    return cuDeviceGetName(name, (int)length, device->ordinal) == CUDA_SUCCESS ? NVML_SUCCESS : NVML_NOT_FOUND;
+    return cuDeviceGetName(name, (int)length, device->ordinal) == CUDA_SUCCESS ? NVML_SUCCESS
+                                                                               : NVML_NOT_FOUND;
 }
 
 int nvmlDeviceGetMemoryInfo(struct nvmlDevice_st *device, struct nvml_memory *memory)

@@ -1,8 +1,8 @@
 /*
  * objects.c - memory of handles, such that a stale or foreign handle can be told from a live one.
  *
- * What is freed goes to a list of its kind, oldest reused first, and is never given back to malloc: reading the magic
- * of a destroyed handle is always allowed, and it says "destroyed" until much later.
+ * What is freed goes to a list of its kind, oldest reused first, and is never given back to malloc: reading
+ * the magic of a destroyed handle is always allowed, and it says "destroyed" until much later.
  */
 #include "driver.h"
 

@@ -1,8 +1,9 @@
 /*
- * report.c - what the synthetic GPU saw: counters, calls per function and hazards, as JSON at the end of the process.
+ * report.c - what the synthetic GPU saw: counters, calls per function and hazards, as JSON at the end of the
+ * process.
  *
- * A hazard is something that CUDA forbids or leaves undefined and that this driver could see; it is counted under a
- * name, with the text of its first occurrence.
+ * A hazard is something that CUDA forbids or leaves undefined and that this driver could see; it is counted
+ * under a name, with the text of its first occurrence.
  */
 #include "memory.h"
 
@@ -58,8 +59,8 @@ static void write_report(FILE *f)
         peak += devices[i].frames->peak * PAGE;
         used += devices[i].frames->used * PAGE;
     }
-    fprintf(f, "{\n  \"hbm_bytes\": %zu,\n  \"devices\": %d,\n  \"peak_device_bytes\": %llu,\n", options.hbm_bytes,
-            device_count, (unsigned long long)peak);
+    fprintf(f, "{\n  \"hbm_bytes\": %zu,\n  \"devices\": %d,\n  \"peak_device_bytes\": %llu,\n",
+            options.hbm_bytes, device_count, (unsigned long long)peak);
     fprintf(f, "  \"device_bytes_at_exit\": %llu,\n", (unsigned long long)used);
     fprintf(f, "  \"schedule\": ");
     put_string(f, options.schedule_name);

@@ -1,8 +1,8 @@
 /*
  * stream.c - streams and what is put in them without being a copy or a launch.
  *
- * Handles 0 and CU_STREAM_LEGACY are the context's legacy stream; CU_STREAM_PER_THREAD is a blocking stream of the
- * calling thread's own ("Stream synchronization behavior").
+ * Handles 0 and CU_STREAM_LEGACY are the context's legacy stream; CU_STREAM_PER_THREAD is a blocking stream
+ * of the calling thread's own ("Stream synchronization behavior").
  */
 #include "engine.h"
 
@@ -69,14 +69,14 @@ CUresult stream_resolve_locked(CUstream handle, struct CUstream_st **out)
 }
 
 /* Runs the rest with `stream' resolved and driver_lock held; ends the function. */
-#define WITH_STREAM(handle, ...)                                                                              \
-    struct CUstream_st *stream;                                                                                  \
-    driver_acquire();                                                                                            \
-    CUresult result = stream_resolve_locked((handle), &stream);                                                  \
-    if (result == CUDA_SUCCESS) {                                                                                \
-        __VA_ARGS__                                                                                                   \
-    }                                                                                                            \
-    driver_release();                                                                                            \
+#define WITH_STREAM(handle, ...)                                                                             \
+    struct CUstream_st *stream;                                                                              \
+    driver_acquire();                                                                                        \
+    CUresult result = stream_resolve_locked((handle), &stream);                                              \
+    if (result == CUDA_SUCCESS) {                                                                            \
+        __VA_ARGS__                                                                                          \
+    }                                                                                                        \
+    driver_release();                                                                                        \
     return result
 
 CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)

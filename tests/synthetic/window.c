@@ -1,9 +1,9 @@
 /*
  * window.c - the window of device addresses, its alias, and the page table.
  *
- * The device addresses themselves stay PROT_NONE: a CPU access to device memory dies as it does on a machine with a
- * GPU. Contiguous frames with equal access are mapped by one mmap, so that adjacent ones merge: a process has 65,530
- * mappings.
+ * The device addresses themselves stay PROT_NONE: a CPU access to device memory dies as it does on a machine
+ * with a GPU. Contiguous frames with equal access are mapped by one mmap, so that adjacent ones merge: a
+ * process has 65,530 mappings.
  */
 #include "memory.h"
 
@@ -131,8 +131,8 @@ static int map_run(uint64_t address, uint64_t size, const struct page *page, int
 {
     void *p;
     if (prot == PROT_NONE)
-        p = mmap((void *)(uintptr_t)address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                 -1, 0);
+        p = mmap((void *)(uintptr_t)address, size, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     else
         p = mmap((void *)(uintptr_t)address, size, prot, MAP_SHARED | MAP_FIXED, frames_of(page->space)->fd,
                  (off_t)((page->frame - 1) * PAGE));
@@ -146,7 +146,8 @@ static int prot_of(uint8_t access)
                                                         : PROT_NONE;
 }
 
-/* Makes the mappings of [address, address + size) what the page table says; host: those of the CPU, else the alias. */
+/* Makes the mappings of [address, address + size) what the page table says; host: those of the CPU, else the
+ * alias. */
 static int apply(uint64_t address, uint64_t size, bool host)
 {
     uint64_t end = address + size;

@@ -83,8 +83,10 @@ bool work_touches(const struct work *work, uint64_t address, uint64_t size)
     const struct memset_work *m = &work->memset;
     switch (work->kind) {
     case WORK_COPY:
-        return overlap(c->dst, box_extent(c->width, c->height, c->depth, c->dst_pitch, c->dst_slice), address, size) ||
-               overlap(c->src, box_extent(c->width, c->height, c->depth, c->src_pitch, c->src_slice), address, size);
+        return overlap(c->dst, box_extent(c->width, c->height, c->depth, c->dst_pitch, c->dst_slice), address,
+                       size) ||
+               overlap(c->src, box_extent(c->width, c->height, c->depth, c->src_pitch, c->src_slice), address,
+                       size);
     case WORK_MEMSET:
         return overlap(m->dst, box_extent(m->width * m->element, m->height, 1, m->pitch, 0), address, size);
     case WORK_WRITE_VALUE:
@@ -108,7 +110,8 @@ static void *reach(uint64_t address, uint64_t size, bool write, const char *what
     bool ok = window_accessible_locked(address, size, write);
     if (!ok)
         report_hazard_locked("illegal-address", "%s %s 0x%llx, %llu bytes: not mapped with that access", what,
-                             write ? "writes" : "reads", (unsigned long long)address, (unsigned long long)size);
+                             write ? "writes" : "reads", (unsigned long long)address,
+                             (unsigned long long)size);
     driver_release();
     return ok ? window_alias(address) : NULL;
 }
@@ -132,8 +135,8 @@ static CUresult run_copy(const struct copy_work *copy)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     for (size_t z = 0; z < copy->depth; z++)
         for (size_t y = 0; y < copy->height; y++)
-            memmove(dst + z * copy->dst_slice + y * copy->dst_pitch, src + z * copy->src_slice + y * copy->src_pitch,
-                    copy->width);
+            memmove(dst + z * copy->dst_slice + y * copy->dst_pitch,
+                    src + z * copy->src_slice + y * copy->src_pitch, copy->width);
     count_copy(copy);
     return CUDA_SUCCESS;
 }
