@@ -32,7 +32,7 @@ EXTRA_DIST += %D%/ptxas %D%/sitecustomize.py scripts/with-synthetic-gpu
 
 # The directory of libraries, ptxas and Python start-up, as links.
 noinst_DATA = synthetic/stamp
-CLEANFILES = synthetic/stamp
+CLEANFILES += synthetic/stamp
 synthetic/stamp: %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-ml.la %D%/local.mk
 	$(AM_V_GEN)mkdir -p synthetic/cuda/bin synthetic/python && \
 	for library in libcuda.so.1 libcudart.so.13 libcudnn.so.9 libnvidia-ml.so.1; do \
