@@ -29,28 +29,37 @@ static inline bool inside(const struct span *s, uint64_t address, uint64_t size)
     return address >= s->base && size <= s->size && address - s->base <= s->size - size;
 }
 
-struct scan {
-    bool same, contiguous, inside, aligned;
-};
+enum shape { SHAPE_SAME, SHAPE_LINEAR, SHAPE_SCATTERED, SHAPE_OTHER };
 
-static struct scan scan(const uint64_t *address, uint32_t n, uint64_t offset, uint64_t size,
-                        const struct span *span)
+/* Whether n addresses, offset added, follow each other size bytes apart; a chunk has a loop of known length.
+ */
+static inline __attribute__((always_inline)) bool linear(const uint64_t *address, uint32_t n, uint64_t size)
 {
-    uint64_t first = address[0], apart = 0, moved = 0, bits = 0, outside = 0;
-    uint64_t limit = span->size >= size ? span->size - size : 0;
-    uint64_t start = offset - span->base;
+    uint64_t expected = address[0], apart = 0;
+#pragma GCC ivdep
+    for (uint32_t i = 0; i < n; i++)
+        apart |= address[i] ^ (expected + i * size);
+    return !apart;
+}
+
+static enum shape shape_of(const uint64_t *address, uint32_t n, uint64_t offset, uint64_t size,
+                           const struct span *span)
+{
+    uint64_t first = address[0] + offset;
+    if (n == 1 || (n == PTX_LANES ? linear(address, PTX_LANES, size) : linear(address, n, size)))
+        return !(first & (size - 1)) && inside(span, first, n * size) ? SHAPE_LINEAR : SHAPE_OTHER;
+    uint64_t moved = 0, bits = 0, outside = 0, start = offset - span->base;
+    if (span->size < size)
+        return SHAPE_OTHER;
+    uint64_t limit = span->size - size;
 #pragma GCC ivdep
     for (uint32_t i = 0; i < n; i++) {
         uint64_t a = address[i];
-        apart |= a ^ (first + i * size);
-        moved |= a ^ first;
+        moved |= a ^ address[0];
         bits |= a + offset;
         outside |= a + start > limit;
     }
-    return (struct scan){.same = !moved,
-                         .contiguous = !apart,
-                         .inside = !outside && span->size >= size,
-                         .aligned = !(bits & (size - 1))};
+    return outside || (bits & (size - 1)) ? SHAPE_OTHER : moved ? SHAPE_SCATTERED : SHAPE_SAME;
 }
 
 static inline uint64_t fetch(const char *at, uint32_t width, bool is_signed)
@@ -174,16 +183,20 @@ void PTX_LEVEL_NAME(ptx_access_load)(struct ptx_exec *x, const struct ptx_op *op
     struct loops loops;
     if (!lanes->mask && load_loops(op, &loops)) {
         struct span span = span_of(x, space);
-        struct scan s = scan(address + lo, hi - lo, op->imm, size, &span);
-        if (s.inside && s.aligned) {
-            const char *from = (const char *)(uintptr_t)(address[lo] + op->imm + (uint64_t)span.delta);
-            if (s.contiguous)
-                loops.linear(op, rows, from, lo, hi);
-            else if (s.same)
-                loops.spread(op, rows, from, lo, hi);
-            else
-                loops.gather(op, rows, address, lo, hi, (int64_t)op->imm + span.delta);
+        enum shape shape = shape_of(address + lo, hi - lo, op->imm, size, &span);
+        const char *from = (const char *)(uintptr_t)(address[lo] + op->imm + (uint64_t)span.delta);
+        switch (shape) {
+        case SHAPE_LINEAR:
+            loops.linear(op, rows, from, lo, hi);
             return;
+        case SHAPE_SAME:
+            loops.spread(op, rows, from, lo, hi);
+            return;
+        case SHAPE_SCATTERED:
+            loops.gather(op, rows, address, lo, hi, (int64_t)op->imm + span.delta);
+            return;
+        case SHAPE_OTHER:
+            break;
         }
     }
     for (uint32_t i = lo; i < hi; i++)
@@ -238,20 +251,21 @@ void PTX_LEVEL_NAME(ptx_access_store)(struct ptx_exec *x, const struct ptx_op *o
     enum ptx_space space = (enum ptx_space)op->space;
     if (!lanes->mask) {
         struct span span = span_of(x, space);
-        struct scan s = scan(address + lo, hi - lo, op->imm, size, &span);
-        if (s.inside && s.aligned) {
-            char *to = (char *)(uintptr_t)(address[lo] + op->imm + (uint64_t)span.delta);
-            int64_t shift = (int64_t)op->imm + span.delta;
-            if (s.contiguous)
-                (op->width == 1   ? write_uint8_t_uint16_t
-                 : op->width == 2 ? write_uint16_t_uint16_t
-                 : op->width == 4 ? write_uint32_t_uint32_t
-                                  : write_uint64_t_uint64_t)(op, rows, to, lo, hi);
-            else
-                (op->width == 1   ? scatter_uint8_t_uint16_t
-                 : op->width == 2 ? scatter_uint16_t_uint16_t
-                 : op->width == 4 ? scatter_uint32_t_uint32_t
-                                  : scatter_uint64_t_uint64_t)(op, rows, address, lo, hi, shift);
+        enum shape shape = shape_of(address + lo, hi - lo, op->imm, size, &span);
+        char *to = (char *)(uintptr_t)(address[lo] + op->imm + (uint64_t)span.delta);
+        if (shape == SHAPE_LINEAR) {
+            (op->width == 1   ? write_uint8_t_uint16_t
+             : op->width == 2 ? write_uint16_t_uint16_t
+             : op->width == 4 ? write_uint32_t_uint32_t
+                              : write_uint64_t_uint64_t)(op, rows, to, lo, hi);
+            return;
+        }
+        if (shape != SHAPE_OTHER) {
+            (op->width == 1   ? scatter_uint8_t_uint16_t
+             : op->width == 2 ? scatter_uint16_t_uint16_t
+             : op->width == 4
+                 ? scatter_uint32_t_uint32_t
+                 : scatter_uint64_t_uint64_t)(op, rows, address, lo, hi, (int64_t)op->imm + span.delta);
             return;
         }
     }

@@ -140,6 +140,7 @@ struct ptx_code {
     struct ptx_kernel pub; /* the module shows a copy */
     struct ptx_op *ops;
     uint32_t op_count, op_room;
+    uint32_t entry; /* operations before it run once a launch */
     struct ptx_row *rows;
     uint32_t row_count, row_room;
     uint32_t *targets;

@@ -133,10 +133,32 @@ static void load_parameter(struct ptx_exec *x, const struct ptx_op *op, char *ro
             uint32_t shift = 64 - 8u * op->width;
             value = (uint64_t)((int64_t)(value << shift) >> shift);
         }
-        char *row = rows + (e ? op->more[e - 1] : op->d);
-        for (uint32_t i = 0; i < PTX_LANES; i++)
-            memcpy(row + (size_t)i * op->row_width, &value, op->row_width);
+        memcpy(rows + (e ? op->more[e - 1] : op->d), &value, op->row_width);
     }
+}
+
+static void spread_results(const struct ptx_op *op, char *rows)
+{
+    if (op->d != PTX_NO_ROW)
+        spread(rows + op->d, op->row_width);
+    for (uint32_t e = 1; e < op->count; e++)
+        spread(rows + op->more[e - 1], op->row_width);
+}
+
+/* An operation that is the same for all lanes. */
+static void execute(struct ptx_exec *x, const struct ptx_op *op, const struct ptx_lanes *lanes);
+
+static void execute_uniform(struct ptx_exec *x, const struct ptx_op *op, char *rows)
+{
+    const struct ptx_lanes one = {0, 1, NULL};
+    if (op->kind == PTX_OP_ALU)
+        op->fn(op, rows, 0, 1);
+    else if (op->kind == PTX_OP_PARAM)
+        load_parameter(x, op, rows);
+    else
+        execute(x, op, &one);
+    if (op->flags & PTX_FLAG_SPREAD)
+        spread_results(op, rows);
 }
 
 static void execute(struct ptx_exec *x, const struct ptx_op *op, const struct ptx_lanes *lanes)
@@ -182,14 +204,6 @@ static bool guarded(const struct ptx_chunk *c, const struct ptx_op *op, uint8_t 
         ;
     *out = (struct ptx_lanes){lo, hi, members == hi - lo ? NULL : mask};
     return true;
-}
-
-static void spread_results(const struct ptx_op *op, char *rows)
-{
-    if (op->d != PTX_NO_ROW)
-        spread(rows + op->d, op->row_width);
-    for (uint32_t e = 1; e < op->count; e++)
-        spread(rows + op->more[e - 1], op->row_width);
 }
 
 static enum outcome run_chunk(struct ptx_exec *x, struct ptx_chunk *c)
@@ -295,16 +309,7 @@ static enum outcome run_chunk(struct ptx_exec *x, struct ptx_chunk *c)
             }
         }
         if (op->flags & PTX_FLAG_UNIFORM) {
-            lanes = (struct ptx_lanes){0, 1, NULL};
-            if (op->kind == PTX_OP_ALU)
-                op->fn(op, rows, 0, 1);
-            else if (op->kind == PTX_OP_PARAM) {
-                load_parameter(x, op, rows);
-                continue;
-            } else
-                execute(x, op, &lanes);
-            if (op->flags & PTX_FLAG_SPREAD)
-                spread_results(op, rows);
+            execute_uniform(x, op, rows);
         } else if (op->kind == PTX_OP_ALU) {
             if (!lanes.mask) {
                 op->fn(op, rows, lanes.lo, lanes.hi);
@@ -322,6 +327,7 @@ static enum outcome run_chunk(struct ptx_exec *x, struct ptx_chunk *c)
             for (uint32_t e = 0; e < op->count; e++) {
                 copy.imm = op->imm + (uint64_t)e * op->width;
                 load_parameter(x, &copy, rows);
+                spread(rows + copy.d, copy.row_width);
                 for (uint32_t i = lanes.lo; i < lanes.hi; i++)
                     if (lanes.mask ? lanes.mask[i] : 1)
                         memcpy(rows + (e ? op->more[e - 1] : op->d) + (size_t)i * op->row_width,
@@ -333,13 +339,14 @@ static enum outcome run_chunk(struct ptx_exec *x, struct ptx_chunk *c)
     }
 }
 
-static void start_chunk(struct ptx_chunk *c, uint32_t first, uint32_t threads)
+static void start_chunk(const struct ptx_code *code, struct ptx_chunk *c, uint32_t first, uint32_t threads)
 {
     c->first = first;
     c->lanes = threads - first < PTX_LANES ? threads - first : PTX_LANES;
     c->clock = 0;
     memset(c->state, PTX_LANE_RUN, sizeof c->state);
-    memset(c->pcs, 0, sizeof c->pcs);
+    for (uint32_t i = 0; i < PTX_LANES; i++)
+        c->pcs[i] = code->entry;
 }
 
 static void run_block(struct ptx_exec *x, struct ptx_chunk *chunks, uint32_t count, char *local)
@@ -348,13 +355,13 @@ static void run_block(struct ptx_exec *x, struct ptx_chunk *chunks, uint32_t cou
     x->local = local;
     if (!x->code->has_barrier) {
         for (uint32_t i = 0; i < count; i++) {
-            start_chunk(&chunks[0], i * PTX_LANES, x->block_threads);
+            start_chunk(x->code, &chunks[0], i * PTX_LANES, x->block_threads);
             run_chunk(x, &chunks[0]);
         }
         return;
     }
     for (uint32_t i = 0; i < count; i++)
-        start_chunk(&chunks[i], i * PTX_LANES, x->block_threads);
+        start_chunk(x->code, &chunks[i], i * PTX_LANES, x->block_threads);
     for (bool waiting = true; waiting;) {
         waiting = false;
         for (uint32_t i = 0; i < count; i++) {
@@ -489,6 +496,9 @@ int ptx_run(const struct ptx_launch *launch, uint64_t first, uint64_t end, struc
         /* registers start at zero, as shared memory does: undefined in CUDA, but the same on every run */
         memset(chunks[i].rows, 0, code->file_bytes);
         fill_constants(code, chunks[i].rows);
+        x->chunk = &chunks[i];
+        for (uint32_t k = 0; k < code->entry; k++)
+            execute_uniform(x, &code->ops[k], chunks[i].rows);
     }
     memset(memory + at_shared, 0, at_rows - at_shared);
     int status = run_blocks(x, first, end, chunks, count, memory + at_local);
