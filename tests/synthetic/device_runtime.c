@@ -81,8 +81,11 @@ char *device_runtime_link(const char *text, size_t length)
         while (line > copy && line[-1] != '\n')
             line--;
         if (strncmp(line, ".extern", 7) == 0) {
-            char *end = strchr(at, ';');
-            blank(line, end ? end + 1 : at + strlen(NAME));
+            /* The declaration ends with its parameter list; a semicolon may follow. */
+            char *end = strchr(at, ')');
+            end = end ? end + 1 : at + strlen(NAME);
+            char *semicolon = end + strspn(end, " \t\r\n");
+            blank(line, *semicolon == ';' ? semicolon + 1 : end);
         } else if (!replace_call(copy, at)) {
             at += strlen(NAME); /* the parser will name it */
         }
