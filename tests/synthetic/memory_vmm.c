@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 struct handle {
     CUmemGenericAllocationHandle id;
@@ -19,6 +21,7 @@ struct handle {
     uint8_t space;
     unsigned refs; /* cuMemCreate and cuMemRetainAllocationHandle, less cuMemRelease */
     unsigned mappings;
+    uint64_t inode; /* of the file that stands for it, where it was exported */
 };
 
 struct reservation {
@@ -54,8 +57,8 @@ static CUresult prop_check(const CUmemAllocationProp *prop, uint8_t *space)
     if (prop->requestedHandleTypes &
         ~(CUmemAllocationHandleType)(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC))
         return CUDA_ERROR_INVALID_VALUE;
-    if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE || prop->allocFlags.gpuDirectRDMACapable)
-        return CUDA_ERROR_NOT_SUPPORTED; /* as the attributes 103 to 105 and 110, 124, 128 say */
+    if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC || prop->allocFlags.gpuDirectRDMACapable)
+        return CUDA_ERROR_NOT_SUPPORTED; /* as the device's attributes 110, 116 and 128 say */
     switch (prop->location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
         if (device_check(prop->location.id))
@@ -397,21 +400,49 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
     return result;
 }
 
-CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle id,
-                                      CUmemAllocationHandleType type, unsigned long long flags)
+/*
+ * A file descriptor stands for a handle within this process: importing it retains the handle. Another process cannot
+ * import it.
+ */
+CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle id, CUmemAllocationHandleType type,
+                                      unsigned long long flags)
 {
     API_ENTER(0);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct stat file;
     driver_acquire();
-    bool valid = handle_find(id) && out && !flags && type;
+    struct handle *handle = handle_find(id);
+    if (!handle || !out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+        !(handle->prop.requestedHandleTypes & type))
+        goto out;
+    result = CUDA_ERROR_OPERATING_SYSTEM;
+    int fd = memfd_create("synthetic-gpu-handle", MFD_CLOEXEC);
+    if (fd < 0 || fstat(fd, &file) != 0)
+        goto out;
+    handle->inode = file.st_ino;
+    *(int *)out = fd; /* the caller's to close */
+    result = CUDA_SUCCESS;
+out:
     driver_release();
-    /* No handle type is supported, so no handle can have been created for export. */
-    return valid ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    return result;
 }
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *os_handle,
                                         CUmemAllocationHandleType type)
 {
     API_ENTER(0);
-    (void)os_handle;
-    return out && type ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct stat file;
+    if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || fstat((int)(intptr_t)os_handle, &file) != 0)
+        return result;
+    driver_acquire();
+    for (uint64_t i = 0; i < handle_count && result != CUDA_SUCCESS; i++) {
+        if (handles[i] && handles[i]->inode && handles[i]->inode == file.st_ino) {
+            handles[i]->refs++;
+            *out = handles[i]->id;
+            result = CUDA_SUCCESS;
+        }
+    }
+    driver_release();
+    return result;
 }

@@ -31,6 +31,12 @@ int EXPORT nvmlDeviceGetHandleByIndex_v2(unsigned index, struct nvmlDevice_st **
 int EXPORT nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct nvmlDevice_st **device);
 int EXPORT nvmlDeviceGetName(struct nvmlDevice_st *device, char *name, unsigned length);
 int EXPORT nvmlDeviceGetMemoryInfo(struct nvmlDevice_st *device, struct nvml_memory *memory);
+int EXPORT nvmlDeviceGetCurrPcieLinkGeneration(struct nvmlDevice_st *device, unsigned *generation);
+int EXPORT nvmlDeviceGetCurrPcieLinkWidth(struct nvmlDevice_st *device, unsigned *width);
+int EXPORT nvmlDeviceGetMaxPcieLinkGeneration(struct nvmlDevice_st *device, unsigned *generation);
+int EXPORT nvmlDeviceGetMaxPcieLinkWidth(struct nvmlDevice_st *device, unsigned *width);
+int EXPORT nvmlDeviceGetNvLinkState(struct nvmlDevice_st *device, unsigned link, int *active);
+int EXPORT nvmlDeviceGetGpuFabricInfoV(struct nvmlDevice_st *device, void *info);
 int EXPORT nvmlSystemGetDriverVersion(char *version, unsigned length);
 int EXPORT nvmlSystemGetCudaDriverVersion(int *version);
 
@@ -110,6 +116,44 @@ int nvmlDeviceGetMemoryInfo(struct nvmlDevice_st *device, struct nvml_memory *me
         free_bytes = total;
     *memory = (struct nvml_memory){.total = total, .free = free_bytes, .used = total - free_bytes};
     return NVML_SUCCESS;
+}
+
+int nvmlDeviceGetCurrPcieLinkGeneration(struct nvmlDevice_st *device, unsigned *generation)
+{
+    if (!device || !generation)
+        return NVML_INVALID_ARGUMENT;
+    *generation = 4;
+    return NVML_SUCCESS;
+}
+
+int nvmlDeviceGetMaxPcieLinkGeneration(struct nvmlDevice_st *device, unsigned *generation)
+{
+    return nvmlDeviceGetCurrPcieLinkGeneration(device, generation);
+}
+
+int nvmlDeviceGetCurrPcieLinkWidth(struct nvmlDevice_st *device, unsigned *width)
+{
+    if (!device || !width)
+        return NVML_INVALID_ARGUMENT;
+    *width = 16;
+    return NVML_SUCCESS;
+}
+
+int nvmlDeviceGetMaxPcieLinkWidth(struct nvmlDevice_st *device, unsigned *width)
+{
+    return nvmlDeviceGetCurrPcieLinkWidth(device, width);
+}
+
+/* No NVLink, no fabric. */
+int nvmlDeviceGetNvLinkState(struct nvmlDevice_st *device, unsigned link, int *active)
+{
+    (void)link;
+    return device && active ? NVML_NOT_SUPPORTED : NVML_INVALID_ARGUMENT;
+}
+
+int nvmlDeviceGetGpuFabricInfoV(struct nvmlDevice_st *device, void *info)
+{
+    return device && info ? NVML_NOT_SUPPORTED : NVML_INVALID_ARGUMENT;
 }
 
 int nvmlSystemGetDriverVersion(char *version, unsigned length)
