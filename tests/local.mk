@@ -1,3 +1,4 @@
 # tests
 include tests/unit/cache.mk
 include tests/loader.mk
+include tests/unit/ptx.mk

@@ -1,5 +1,7 @@
 /*
  * ptx_dispatch.c - picks, once, the functions compiled for this machine's vector instructions.
+ *
+ * SYNTHETIC_PTX_LEVEL=2, 3 or 4 lowers the choice, so that one machine can test them all.
  */
 #include "ptx_run.h"
 
@@ -28,6 +30,9 @@ static void choose(void)
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
         level = 4;
+    const char *wanted = getenv("SYNTHETIC_PTX_LEVEL");
+    if (wanted && wanted[0] >= '2' && wanted[0] - '0' < level && !wanted[1])
+        level = wanted[0] - '0';
     const struct ptx_alu *tables[] = {level == 4   ? ptx_alu_table_v4
                                       : level == 3 ? ptx_alu_table_v3
                                                    : ptx_alu_table_v2,

@@ -1,0 +1,11 @@
+if HAVE_CHECK
+PTX_TESTS = %D%/test_ptx_integer
+check_PROGRAMS += $(PTX_TESTS)
+TESTS += $(PTX_TESTS)
+PTX_TEST_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) -ffp-contract=off -frounding-math
+PTX_TEST_LDADD = tests/synthetic/libptx.la $(CHECK_LIBS) -lm
+PTX_HARNESS = %D%/ptx_harness.c %D%/ptx_harness.h
+%C%_test_ptx_integer_SOURCES = %D%/test_ptx_integer.c $(PTX_HARNESS)
+%C%_test_ptx_integer_CFLAGS = $(PTX_TEST_CFLAGS)
+%C%_test_ptx_integer_LDADD = $(PTX_TEST_LDADD)
+endif

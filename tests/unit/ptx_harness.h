@@ -1,0 +1,51 @@
+/*
+ * ptx_harness.h - running single PTX instructions and small kernels in tests.
+ *
+ * An instruction is run on every combination of interesting operand values (and random ones) in three ways:
+ * on all lanes at once, on every third lane (the others must keep what they had), and with operands that are
+ * the same in all lanes. Each result is compared with a reference function of the test's own. Values travel
+ * in 64-bit slots, zero extended.
+ */
+#ifndef TESTS_PTX_HARNESS_H
+#define TESTS_PTX_HARNESS_H
+
+#include "tests/synthetic/ptx.h"
+
+#include <check.h>
+
+/* a, b, c and the result by their bits */
+typedef uint64_t reference_fn(uint64_t a, uint64_t b, uint64_t c);
+
+struct op_case {
+    /* with %d, %a, %b, %c (registers of the types below) and %p, %q (predicates, scratch) */
+    const char *text;
+    const char *d, *a, *b,
+        *c; /* types: b8 ... f64, pred; NULL where not used. d is what is stored and compared */
+    reference_fn *reference;
+};
+
+/* Names the case and the operands where a result differs. A NaN of d's type, f32 or f64, equals any other. */
+void check_cases(const struct op_case *cases, size_t count);
+
+/* A device of its own: 1 MiB window whose second half is not there. */
+enum { WINDOW_PAGES = 1 << 20 };
+extern const uint64_t window_base;
+char *window(void); /* where the CPU reaches window_base */
+
+struct ptx_module *must_parse(const char *text);
+/* Runs the first kernel on grid x block threads; params as 64 bit values. */
+int run_kernel(struct ptx_module *module, uint32_t grid, uint32_t block, const uint64_t *params,
+               struct ptx_fault *fault);
+
+/* Runs the suites once for each set of vector instructions that the machine has; the process's exit status.
+ */
+int run_at_all_levels(Suite *(*make)(void));
+
+double as_f64(uint64_t bits);
+float as_f32(uint64_t bits);
+uint64_t of_f64(double value);
+uint64_t of_f32(float value);
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+#endif
