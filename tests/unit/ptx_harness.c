@@ -308,12 +308,10 @@ static struct ptx_module *wrap(const struct op_case *op, int mode)
     uint32_t bits = bits_of_type(op->d);
     snprintf(text + n, sizeof text - n, "mov.%s %%d, %d;\n", register_type(op->d), bits == 1 ? 0 : PATTERN);
     n = strlen(text);
-    /* an instruction text may be several instructions: then the guard is a branch, which is divergence as
-     * well */
+    /* several instructions are in braces: then the guard is a branch, which is divergence as well */
     if (mode == 1)
         n += (size_t)snprintf(text + n, sizeof text - n,
-                              strchr(op->text, ';') == strrchr(op->text, ';') ? "@!%%keep "
-                                                                              : "@%%keep bra skip;\n");
+                              op->text[0] == '{' ? "@%%keep bra skip;\n" : "@!%%keep ");
     n += (size_t)snprintf(text + n, sizeof text - n, "%s\nskip:\n", op->text);
     snprintf(text + n, sizeof text - n, "%s\nst.global.u64 [%%out], %%result;\nret;\n}\n",
              bits == 1    ? "selp.b64 %result, 1, 0, %d;"
