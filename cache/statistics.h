@@ -21,6 +21,7 @@
     X(h2d_bytes, "bytes", "the job's own copies, host to device")                                            \
     X(d2h_bytes, "bytes", "the job's own copies, device to host")                                            \
     X(d2d_bytes, "bytes", "the job's own copies on the device")                                              \
+    X(h2h_bytes, "bytes", "the job\'s own copies on the host, spilled data served there included")           \
     X(slot_bytes, "bytes", "the job's copies served in the host tier")                                       \
     X(evictions, "count", "allocations moved out of HBM")                                                    \
     X(clean_evictions, "count", "of these, without a copy (the host had it already)")                        \

@@ -42,14 +42,14 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
     return true;
 }
 
-/* The driver's: room is made before, and once more where it was not enough. */
-#define PASSED_ALLOC(out, size, call)                                                                        \
+/* The driver's, tried again after making room; `note' counts what it took. */
+#define PASSED_ALLOC(size, call, note)                                                                       \
     ({                                                                                                       \
-        CUresult passed_status;                                                                              \
-        outside_make_room(size);                                                                             \
-        passed_status = RETRY_AFTER_ROOM(size, call);                                                        \
-        if (passed_status == CUDA_SUCCESS && (out))                                                          \
-            outside_add(OUTSIDE_ADDRESS, *(out), size);                                                      \
+        CUresult passed_status = RETRY_AFTER_ROOM(size, call);                                               \
+        if (passed_status == CUDA_SUCCESS) {                                                                 \
+            note;                                                                                            \
+            outside_make_room(0);                                                                            \
+        }                                                                                                    \
         passed_status;                                                                                       \
     })
 
@@ -61,7 +61,8 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *out, size_t size)
         return hbmspill_real.cuMemAlloc_v2(out, size);
     if (managed_alloc(out, size, &status))
         return status;
-    return PASSED_ALLOC(out, size, hbmspill_real.cuMemAlloc_v2(out, size));
+    return PASSED_ALLOC(size, hbmspill_real.cuMemAlloc_v2(out, size),
+                        outside_add(OUTSIDE_ADDRESS, *out, size));
 }
 
 /* Rows start at multiples of the driver's own pitch alignment. */
@@ -81,8 +82,8 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, 
             *pitch = row;
         return status;
     }
-    return PASSED_ALLOC(out, row * height,
-                        hbmspill_real.cuMemAllocPitch_v2(out, pitch, width, height, element));
+    return PASSED_ALLOC(row * height, hbmspill_real.cuMemAllocPitch_v2(out, pitch, width, height, element),
+                        outside_add(OUTSIDE_ADDRESS, *out, *pitch * height));
 }
 
 CUresult hook_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
@@ -94,37 +95,37 @@ CUresult hook_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
     return hbmspill_real.cuMemAllocManaged(out, size, flags);
 }
 
-#define ASYNC_ALLOC(out, size, stream, per_thread, pool_ok, call)                                            \
+#define ASYNC_ALLOC(out, size, stream, per_thread, pool, call)                                               \
     do {                                                                                                     \
+        CUmemoryPool async_pool;                                                                             \
         CUresult async_status;                                                                               \
-        if (!shim_active() || capture_graph(stream, per_thread))                                             \
+        if (!shim_active() || capture_graph(stream, per_thread) || !(async_pool = (pool)))                   \
             return call;                                                                                     \
-        if ((pool_ok) && managed_alloc(out, size, &async_status))                                            \
+        if (pool_movable(async_pool) && managed_alloc(out, size, &async_status))                             \
             return async_status;                                                                             \
-        return PASSED_ALLOC(out, size, call);                                                                \
+        return PASSED_ALLOC(size, call, outside_pool(async_pool));                                           \
     } while (0)
 
 CUresult hook_cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
 {
-    ASYNC_ALLOC(out, size, stream, false, pool_current_movable(),
-                hbmspill_real.cuMemAllocAsync(out, size, stream));
+    ASYNC_ALLOC(out, size, stream, false, pool_current(), hbmspill_real.cuMemAllocAsync(out, size, stream));
 }
 
 CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t size, CUstream stream)
 {
-    ASYNC_ALLOC(out, size, stream, true, pool_current_movable(),
+    ASYNC_ALLOC(out, size, stream, true, pool_current(),
                 hbmspill_real.cuMemAllocAsync_ptsz(out, size, stream));
 }
 
 CUresult hook_cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
 {
-    ASYNC_ALLOC(out, size, stream, false, pool_movable(pool),
+    ASYNC_ALLOC(out, size, stream, false, pool,
                 hbmspill_real.cuMemAllocFromPoolAsync(out, size, pool, stream));
 }
 
 CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
 {
-    ASYNC_ALLOC(out, size, stream, true, pool_movable(pool),
+    ASYNC_ALLOC(out, size, stream, true, pool,
                 hbmspill_real.cuMemAllocFromPoolAsync_ptsz(out, size, pool, stream));
 }
 

@@ -48,6 +48,8 @@ static void copy_count(const struct copy *copy)
         count_add(h2d_bytes, copy->size);
     else if (from_device)
         count_add(d2h_bytes, copy->size);
+    else
+        count_add(h2h_bytes, copy->size);
 }
 
 static CUresult copy_begin(struct copy *copy)

@@ -89,6 +89,33 @@ void outside_remove(enum outside_kind kind, uint64_t value)
     tell(held);
 }
 
+void outside_pool(CUmemoryPool pool)
+{
+    struct gpu *gpu = gpu_current();
+    cuuint64_t reserved;
+    struct held *held;
+    int64_t change = 0;
+
+    if (!gpu || hbmspill_real.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
+                    CUDA_SUCCESS)
+        return;
+    pthread_mutex_lock(&lock);
+    held = find(OUTSIDE_POOL, (uint64_t)(uintptr_t)pool);
+    if (!held && (held = calloc(1, sizeof *held))) {
+        held->key = (struct key){OUTSIDE_POOL, (uint64_t)(uintptr_t)pool};
+        held->gpu = gpu;
+        HASH_ADD(hh, table, key, sizeof held->key, held);
+    }
+    if (held) {
+        change = (int64_t)reserved - (int64_t)held->bytes;
+        held->bytes = reserved;
+        gpu = held->gpu;
+    }
+    pthread_mutex_unlock(&lock);
+    if (change)
+        cache_outside(gpu->cache, change);
+}
+
 void outside_map(uint64_t address, uint64_t handle)
 {
     struct mapping *mapping = calloc(1, sizeof *mapping);

@@ -9,7 +9,7 @@
 
 #include "hooks/gpu.h"
 
-enum outside_kind { OUTSIDE_ADDRESS, OUTSIDE_HANDLE };
+enum outside_kind { OUTSIDE_ADDRESS, OUTSIDE_HANDLE, OUTSIDE_POOL };
 
 /* The current device's; nothing is noted while it has no gpu. */
 void outside_add(enum outside_kind kind, uint64_t key, uint64_t bytes);
@@ -18,7 +18,13 @@ void outside_remove(enum outside_kind kind, uint64_t key);
 void outside_map(uint64_t address, uint64_t handle);
 void outside_unmap(uint64_t address, uint64_t size);
 
-/* Before `bytes' are asked of the driver: frames make way where the limit would be passed. */
+/* What a pool of the job's holds from the device (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), as of now. */
+void outside_pool(CUmemoryPool pool);
+
+/*
+ * Before `bytes' are asked of the driver in one piece: frames make way where the limit would be passed. Small
+ * pieces mostly come out of what a pool holds already, so for them it is done afterwards, with 0, if at all.
+ */
 void outside_make_room(uint64_t bytes);
 
 #endif

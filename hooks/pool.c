@@ -5,6 +5,7 @@
  * reads its own use there.
  */
 #include "hooks/pool.h"
+#include "hooks/outside.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <uthash.h>
@@ -51,6 +52,7 @@ CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
         free(pool);
     }
     pthread_mutex_unlock(&lock);
+    outside_remove(OUTSIDE_POOL, (uint64_t)(uintptr_t)handle);
     return hbmspill_real.cuMemPoolDestroy(handle);
 }
 
@@ -73,13 +75,15 @@ bool pool_movable(CUmemoryPool handle)
     return hbmspill_real.cuCtxGetDevice(&current) == CUDA_SUCCESS && current == device;
 }
 
-bool pool_current_movable(void)
+CUmemoryPool pool_current(void)
 {
     CUmemoryPool pool;
     CUdevice device;
 
-    return hbmspill_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && hbmspill_real.cuDeviceGetMemPool &&
-           hbmspill_real.cuDeviceGetMemPool(&pool, device) == CUDA_SUCCESS && pool_movable(pool);
+    if (hbmspill_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || !hbmspill_real.cuDeviceGetMemPool ||
+        hbmspill_real.cuDeviceGetMemPool(&pool, device) != CUDA_SUCCESS)
+        return NULL;
+    return pool;
 }
 
 CUresult hook_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)

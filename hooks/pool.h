@@ -8,7 +8,7 @@
 
 /* Not movable: on the host, on another device than the current one, or made to be exported. Any thread. */
 bool pool_movable(CUmemoryPool pool);
-/* The same for the pool that cuMemAllocAsync uses now. */
-bool pool_current_movable(void);
+/* The pool that cuMemAllocAsync uses now; NULL where there is none. */
+CUmemoryPool pool_current(void);
 
 #endif
