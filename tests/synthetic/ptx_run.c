@@ -18,6 +18,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* All exceptions masked, to nearest, subnormals kept. */
+#define MXCSR_IEEE 0x1f80u
+
 enum outcome { CHUNK_DONE, CHUNK_BARRIER };
 
 static ptx_access_fn *load_run, *store_run;
@@ -496,12 +499,19 @@ int ptx_run(const struct ptx_launch *launch, uint64_t first, uint64_t end, struc
         /* registers start at zero, as shared memory does: undefined in CUDA, but the same on every run */
         memset(chunks[i].rows, 0, code->file_bytes);
         fill_constants(code, chunks[i].rows);
+    }
+    memset(memory + at_shared, 0, at_rows - at_shared);
+    /* whoever calls may have set a rounding mode or flush-to-zero (XLA's thread pools do): PTX says otherwise
+     */
+    uint32_t caller = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(MXCSR_IEEE);
+    for (uint32_t i = 0; i < files; i++) {
         x->chunk = &chunks[i];
         for (uint32_t k = 0; k < code->entry; k++)
             execute_uniform(x, &code->ops[k], chunks[i].rows);
     }
-    memset(memory + at_shared, 0, at_rows - at_shared);
     int status = run_blocks(x, first, end, chunks, count, memory + at_local);
+    __builtin_ia32_ldmxcsr(caller);
     if (instructions)
         *instructions += x->instructions;
     return status;
