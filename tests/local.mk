@@ -2,3 +2,4 @@
 include tests/unit/cache.mk
 include tests/loader.mk
 include tests/unit/ptx.mk
+include tests/integration.mk

@@ -1,0 +1,53 @@
+/*
+ * scenario.h - a job in C, run as a process of its own on the synthetic GPU with the library preloaded.
+ *
+ * A test program is a table of scenarios. Called without arguments it is a Check program: every scenario is
+ * run under every schedule, in a process of its own, and what that process left behind is looked at. Called
+ * as `PROGRAM NAME` it is the job of that scenario; the environment is then the caller's, and a failure
+ * prints the command that repeats it.
+ */
+#ifndef HBMSPILL_TESTS_INTEGRATION_SCENARIO_H
+#define HBMSPILL_TESTS_INTEGRATION_SCENARIO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a run left behind. Strings are valid until the next run. */
+struct outcome {
+    int status; /* exit status, or 128 + the signal */
+    const char *err;
+    const char *statistics; /* the preloaded library's JSON, "" where it wrote none */
+    const char *report;     /* the synthetic GPU's JSON */
+};
+
+enum {
+    SCENARIO_ONCE = 1,      /* the eager schedule only */
+    SCENARIO_SPILLS = 2,    /* at least one eviction must have happened */
+    SCENARIO_UNCOUNTED = 4, /* makes copies that the statistics do not give the bytes of */
+    SCENARIO_HAZARDS = 8,   /* the job itself does what the driver calls a hazard */
+    SCENARIO_NO_SHIM = 16,  /* without the preload */
+};
+
+struct scenario {
+    const char *name;
+    void (*job)(void);
+    unsigned flags;
+    const char *hbm;                         /* SYNTHETIC_GPU_HBM; NULL: 40M */
+    const char *variables;                   /* more NAME=VALUE, separated by spaces; they win */
+    void (*inspect)(const struct outcome *); /* may be NULL; fails by ck_assert_ */
+};
+
+/* main() of a test program. seconds: the limit for one run. */
+int scenarios_main(int argc, char **argv, const char *suite, const struct scenario *scenarios, unsigned count,
+                   unsigned seconds);
+
+/* The number behind "name": in a JSON text; fails the test where there is none. */
+uint64_t outcome_number(const char *json, const char *name);
+/* The calls of a driver function that the synthetic GPU counted, 0 where it was not called. */
+uint64_t outcome_calls(const struct outcome *outcome, const char *function);
+
+/* Runs the job once with more variables on top: for tests that compare runs. */
+const struct outcome *scenario_run(const struct scenario *scenario, const char *schedule,
+                                   const char *variables);
+
+#endif
