@@ -24,7 +24,7 @@ static int op_add(struct cache_op *op, struct segment *segment, unsigned access)
         return 0;
     }
     if (op->count == op->capacity) {
-        unsigned capacity = 4 * op->capacity;
+        unsigned capacity = op->capacity ? 4 * op->capacity : CACHE_OP_INLINE;
         struct cache_touch_segment *touched = malloc(capacity * sizeof *touched);
 
         if (!touched)

@@ -18,7 +18,7 @@
 #include "cache/frame.h"
 #include "cache/slot.h"
 
-enum { SEGMENT_PACK = 32 };/* most items in a segment */
+enum { SEGMENT_PACK = 32 }; /* most items in a segment */
 
 enum segment_state { SEGMENT_EMPTY, SEGMENT_RESIDENT, SEGMENT_SPILLED };
 

@@ -109,10 +109,12 @@ void report_exit(void)
 {
     const struct options *options = options_get();
     struct statistics sum;
+    uint64_t operations;
     static struct text text;
     char path[1100];
 
     add_up(&sum);
+    operations = sum.launches + sum.graph_launches + sum.copies;
     if (sum.evictions)
         log_line(
             LOG_INFO, "exit",
@@ -120,8 +122,7 @@ void report_exit(void)
             "evictions; HBM peak %llu MiB; %llu of %llu operations waited for a copy",
             MIB(sum.peak_spilled_bytes), MIB(sum.bytes_out), MIB(sum.bytes_in),
             (unsigned long long)sum.evictions, MIB(sum.peak_hbm_bytes),
-            (unsigned long long)sum.copies_waited_for,
-            (unsigned long long)(sum.launches + sum.graph_launches + sum.copies));
+            (unsigned long long)sum.copies_waited_for, (unsigned long long)operations);
     if (!options->stats.text[0])
         return;
     if (options_expand_path(options->stats.text, path, sizeof path)) {
