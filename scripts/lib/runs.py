@@ -140,3 +140,28 @@ def run(name, command, directory, *, device, hbm=None, schedule=None, shim=False
     return Run(
         status, seconds, "".join(lines), _read(files["json"]), _read(files["report"]), _read(files["stats"])
     )
+
+
+def disagreements(run, hbm):
+    """Where the shim's counters are not what the synthetic GPU counted itself, as texts. hbm: its capacity in bytes."""
+    report, stats = run.report, run.stats
+    if not report:
+        return ["no report of the synthetic GPU"]
+    if not stats:
+        return ["no statistics of the shim"]
+    found = []
+
+    def agree(what, device, shim):
+        if device != shim:
+            found.append(f"{what}: the synthetic GPU counted {device}, the shim {shim}")
+
+    peak = report["peak_device_bytes"]
+    if peak > hbm:
+        found.append(f"the synthetic GPU held {peak} bytes, more than its {hbm}")
+    agree("peak device bytes", peak, stats["peak_hbm_bytes"])
+    moved = {"h2d_bytes": "bytes_in", "d2h_bytes": "bytes_out"}
+    for kind in ("h2d_bytes", "d2h_bytes", "d2d_bytes", "h2h_bytes"):
+        agree(kind, report[kind], stats[kind] + stats.get(moved.get(kind), 0))
+    if report["hazards"]:
+        found.append(f"the synthetic GPU saw {len(report['hazards'])} hazard(s): {report['hazards'][:3]}")
+    return found
