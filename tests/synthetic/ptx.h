@@ -39,14 +39,16 @@ struct ptx_kernel {
 struct ptx_global {
     const char *name;
     uint64_t size, align;
-    const void *init; /* size bytes, or NULL: zero. References to other globals are patched on address setting */
+    const void
+        *init; /* size bytes, or NULL: zero. References to other globals are patched on address setting */
     bool constant;
 };
 
 /*
- * Memory as a kernel sees it. A device address inside [window_base, window_base + window_size) is reached by the CPU
- * at address + window_delta; what is not mapped there faults and the launch ends with -EFAULT. Any other address
- * (pinned host memory) goes through translate, which returns NULL where the device has no such access.
+ * Memory as a kernel sees it. A device address inside [window_base, window_base + window_size) is reached by
+ * the CPU at address + window_delta; what is not mapped there faults and the launch ends with -EFAULT. Any
+ * other address (pinned host memory) goes through translate, which returns NULL where the device has no such
+ * access.
  */
 struct ptx_memory {
     uint64_t window_base, window_size;
@@ -75,7 +77,8 @@ struct ptx_fault {
  * text need not end in NUL and need not stay. error gets one line ("line 12: unknown opcode `foo.b32'").
  * -ENOSYS: an opcode or form that is not implemented. -EINVAL: not PTX.
  */
-int ptx_module_parse(const char *text, size_t length, struct ptx_module **out, char *error, size_t error_size);
+int ptx_module_parse(const char *text, size_t length, struct ptx_module **out, char *error,
+                     size_t error_size);
 void ptx_module_free(struct ptx_module *module);
 
 size_t ptx_module_kernels(const struct ptx_module *module, const struct ptx_kernel **out);
@@ -86,15 +89,16 @@ size_t ptx_module_globals(const struct ptx_module *module, const struct ptx_glob
 void ptx_module_set_global_address(struct ptx_module *module, size_t index, uint64_t address);
 
 /*
- * Runs thread blocks [first, end) of the grid (block index x fastest). -EFAULT fills *fault. *instructions, where not
- * NULL, is increased by the lane-instructions run. Needs ptx_install_fault_handler to have been called.
+ * Runs thread blocks [first, end) of the grid (block index x fastest). -EFAULT fills *fault. *instructions,
+ * where not NULL, is increased by the lane-instructions run. Needs ptx_install_fault_handler to have been
+ * called.
  */
 int ptx_run(const struct ptx_launch *launch, uint64_t first, uint64_t end, struct ptx_fault *fault,
             uint64_t *instructions);
 
 /*
- * Catches SIGSEGV and SIGBUS raised inside ptx_run by the window's unmapped pages; everything else goes to the
- * handler that was there before. May be called more than once (it puts itself back in front).
+ * Catches SIGSEGV and SIGBUS raised inside ptx_run by the window's unmapped pages; everything else goes to
+ * the handler that was there before. May be called more than once (it puts itself back in front).
  */
 void ptx_install_fault_handler(void);
 

@@ -31,35 +31,43 @@ static inline bool inside(const struct span *s, uint64_t address, uint64_t size)
 
 enum shape { SHAPE_SAME, SHAPE_LINEAR, SHAPE_SCATTERED, SHAPE_OTHER };
 
-/* Whether n addresses, offset added, follow each other size bytes apart; a chunk has a loop of known length.
- */
+/* Whether n addresses follow each other size bytes apart. */
 static inline __attribute__((always_inline)) bool linear(const uint64_t *address, uint32_t n, uint64_t size)
 {
     uint64_t expected = address[0], apart = 0;
-#pragma GCC ivdep
-    for (uint32_t i = 0; i < n; i++)
-        apart |= address[i] ^ (expected + i * size);
+    for (uint32_t i = 0; i < n; i++) {
+        apart |= address[i] ^ expected;
+        expected += size;
+    }
     return !apart;
 }
 
-static enum shape shape_of(const uint64_t *address, uint32_t n, uint64_t offset, uint64_t size,
-                           const struct span *span)
+static inline __attribute__((always_inline)) enum shape
+scattered(const uint64_t *address, uint32_t n, uint64_t start, uint64_t offset, uint64_t size, uint64_t limit)
 {
-    uint64_t first = address[0] + offset;
-    if (n == 1 || (n == PTX_LANES ? linear(address, PTX_LANES, size) : linear(address, n, size)))
-        return !(first & (size - 1)) && inside(span, first, n * size) ? SHAPE_LINEAR : SHAPE_OTHER;
-    uint64_t moved = 0, bits = 0, outside = 0, start = offset - span->base;
-    if (span->size < size)
-        return SHAPE_OTHER;
-    uint64_t limit = span->size - size;
-#pragma GCC ivdep
+    uint64_t moved = 0, bits = 0, outside = 0, first = address[0];
     for (uint32_t i = 0; i < n; i++) {
         uint64_t a = address[i];
-        moved |= a ^ address[0];
+        moved |= a ^ first;
         bits |= a + offset;
         outside |= a + start > limit;
     }
     return outside || (bits & (size - 1)) ? SHAPE_OTHER : moved ? SHAPE_SCATTERED : SHAPE_SAME;
+}
+
+/* The ends tell most shapes apart; a whole chunk has loops of known length. */
+static enum shape shape_of(const uint64_t *address, uint32_t n, uint64_t offset, uint64_t size,
+                           const struct span *span)
+{
+    uint64_t first = address[0] + offset;
+    if (n == 1 || (address[n - 1] - address[0] == (n - 1) * size &&
+                   (n == PTX_LANES ? linear(address, PTX_LANES, size) : linear(address, n, size))))
+        return !(first & (size - 1)) && inside(span, first, n * size) ? SHAPE_LINEAR : SHAPE_OTHER;
+    if (span->size < size)
+        return SHAPE_OTHER;
+    uint64_t start = offset - span->base, limit = span->size - size;
+    return n == PTX_LANES ? scattered(address, PTX_LANES, start, offset, size, limit)
+                          : scattered(address, n, start, offset, size, limit);
 }
 
 static inline uint64_t fetch(const char *at, uint32_t width, bool is_signed)
@@ -108,7 +116,9 @@ static void load_lane(struct ptx_exec *x, const struct ptx_op *op, uint32_t lane
         D *d0 = (D *)(rows + op->d), *d1 = (D *)(rows + op->more[0]), *d2 = (D *)(rows + op->more[1]),       \
           *d3 = (D *)(rows + op->more[2]);                                                                   \
         uint32_t n = hi - lo;                                                                                \
-        if (op->count == 1) {                                                                                \
+        if (op->count == 1 && n == PTX_LANES) {                                                              \
+            _Pragma("GCC ivdep") for (uint32_t i = 0; i < PTX_LANES; i++) d0[i] = (D)p[i];                   \
+        } else if (op->count == 1) {                                                                         \
             _Pragma("GCC ivdep") for (uint32_t i = 0; i < n; i++) d0[lo + i] = (D)p[i];                      \
         } else if (op->count == 2) {                                                                         \
             _Pragma("GCC ivdep") for (uint32_t i = 0; i < n; i++)                                            \

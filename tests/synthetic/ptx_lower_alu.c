@@ -79,6 +79,22 @@ static bool carrying(struct lower *l, struct mnemonic *m, const struct ptx_state
     return true;
 }
 
+/* mul.wide by a literal power of two is a shift, which vector units do faster. */
+static bool shifted(struct lower *l, const struct ptx_statement *s, enum ptx_type type, enum ptx_type wide)
+{
+    if (s->count != 3 || s->operands[2].kind != PTX_OPERAND_INT || ptx_type_size(type) != 4)
+        return false;
+    uint64_t factor = s->operands[2].bits;
+    if (!factor || factor > 1u << 30 || (factor & (factor - 1)))
+        return false;
+    uint32_t a = lower_source(l, &s->operands[1], type);
+    struct lower_dest dest = lower_dest(l, &s->operands[0], wide);
+    lower_alu_of(l, dest.row, "shl.wide", lower_sign(type), a, PTX_NO_ROW, PTX_NO_ROW);
+    l->code->ops[l->code->op_count - 1].imm = (uint64_t)__builtin_ctzll(factor);
+    lower_finish_dest(l, &dest);
+    return true;
+}
+
 bool lower_integer(struct lower *l, struct mnemonic *m, const struct ptx_statement *s)
 {
     const char *base = m->part[0];
@@ -104,6 +120,8 @@ bool lower_integer(struct lower *l, struct mnemonic *m, const struct ptx_stateme
         bool mad = base[1] == 'a';
         if (mnemonic_has(m, "wide")) {
             const enum ptx_type types[3] = {type, type, wide};
+            if (!mad && shifted(l, s, type, wide))
+                return true;
             snprintf(name, sizeof name, "%s.wide.%s", base, lower_sign(type));
             return plain(l, s, name, wide, types, mad ? 3 : 2);
         }

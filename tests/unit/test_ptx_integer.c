@@ -42,6 +42,8 @@ REFERENCE(wide_u16, U32(a *b))
 REFERENCE(wide_s16, U32(S32(S16 a) * S16 b))
 REFERENCE(wide_u32, a *b)
 REFERENCE(wide_s32, S64(S32 a) * S32 b)
+REFERENCE(wide_u_by_4, a * 4)
+REFERENCE(wide_s_by_8, S64(S32 a) * 8)
 REFERENCE(mad_wide_u16, U32(a *b + c))
 REFERENCE(mad_wide_s16, U32(S32(S16 a) * S16 b + S64 c))
 REFERENCE(mad_wide_u32, a *b + c)
@@ -291,6 +293,8 @@ START_TEST(arithmetic)
         {"mul.wide.s16 %d, %a, %b;", "b32", "b16", "b16", NULL, wide_s16},
         {"mul.wide.u32 %d, %a, %b;", "b64", "b32", "b32", NULL, wide_u32},
         {"mul.wide.s32 %d, %a, %b;", "b64", "b32", "b32", NULL, wide_s32},
+        {"mul.wide.u32 %d, %a, 4;", "b64", "b32", NULL, NULL, wide_u_by_4},
+        {"mul.wide.s32 %d, %a, 8;", "b64", "b32", NULL, NULL, wide_s_by_8},
         {"mad.wide.u16 %d, %a, %b, %c;", "b32", "b16", "b16", "b32", mad_wide_u16},
         {"mad.wide.s16 %d, %a, %b, %c;", "b32", "b16", "b16", "b32", mad_wide_s16},
         {"mad.wide.u32 %d, %a, %b, %c;", "b64", "b32", "b32", "b64", mad_wide_u32},
