@@ -71,7 +71,8 @@ void kernel_module_unloaded(const void *handle)
     }
     HASH_ITER(hh, records, record, next)
     {
-        if (record->module == handle) { /* NOLINT(clang-analyzer-unix.Malloc): `next' was read before */
+        if (record->module == handle) {
+            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): `next' was read before */
             HASH_DEL(records, record);
             free(record->kernel.params);
             free(record);
