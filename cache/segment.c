@@ -40,7 +40,8 @@ static int window_add(struct segments *segments, uint64_t at_least)
     }
     window->size = size;
     window->used = 0;
-    segments->windows++;
+    __atomic_store_n(&segments->windows, segments->windows + 1,
+                     __ATOMIC_RELEASE); /* cache_maybe_ours reads without lock */
     segments->window_size *= 2;
     return 0;
 }

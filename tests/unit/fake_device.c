@@ -13,6 +13,22 @@ uint64_t fake_random(struct fake_device *fake)
     return fake->random;
 }
 
+/* Held to the end of the scope: cleanup lets go of it. */
+static pthread_mutex_t *guard(struct fake_device *fake)
+{
+    pthread_mutex_lock(&fake->lock);
+    return &fake->lock;
+}
+
+static void unguard(pthread_mutex_t **lock)
+{
+    pthread_mutex_unlock(*lock);
+}
+
+#define GUARD(fake)                                                                                          \
+    __attribute__((cleanup(unguard))) pthread_mutex_t *guarded = guard(fake);                                \
+    (void)guarded
+
 static bool fails(struct fake_device *fake)
 {
     if (++fake->calls == fake->fail_at)
@@ -46,6 +62,7 @@ static unsigned char *resolve(struct fake_device *fake, uint64_t address, uint64
 static int fake_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
 
     if (fails(fake))
         return -ENOMEM;
@@ -58,6 +75,7 @@ static int fake_reserve(void *ctx, uint64_t size, uint64_t *address)
 static int fake_unreserve(void *ctx, uint64_t address, uint64_t size)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
 
     (void)address;
     (void)size;
@@ -68,6 +86,7 @@ static int fake_unreserve(void *ctx, uint64_t address, uint64_t size)
 static int fake_frame_create(void *ctx, uint64_t size, uint64_t *handle)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
     struct fake_frame *frame;
 
     if (fails(fake) || fake->hbm_used + size > fake->hbm)
@@ -97,6 +116,7 @@ static void frame_check(struct fake_device *fake, struct fake_frame *frame)
 static int fake_frame_release(void *ctx, uint64_t handle)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
     struct fake_frame *frame = (struct fake_frame *)(uintptr_t)handle;
 
     frame->released = true;
@@ -107,6 +127,7 @@ static int fake_frame_release(void *ctx, uint64_t handle)
 static int fake_map(void *ctx, uint64_t address, uint64_t size, uint64_t handle)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
     struct fake_frame *frame = (struct fake_frame *)(uintptr_t)handle;
 
     if (fails(fake))
@@ -128,6 +149,7 @@ static int fake_map(void *ctx, uint64_t address, uint64_t size, uint64_t handle)
 static int fake_unmap(void *ctx, uint64_t address, uint64_t size)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
     struct fake_mapping *mapping = mapping_of(fake, address);
     struct fake_frame *frame;
 
@@ -147,6 +169,7 @@ static int fake_unmap(void *ctx, uint64_t address, uint64_t size)
 static int fake_set_access(void *ctx, uint64_t address, uint64_t size)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
     uint64_t end = address + size;
 
     if (fails(fake))
@@ -167,6 +190,7 @@ static int fake_set_access(void *ctx, uint64_t address, uint64_t size)
 static int fake_host_alloc(void *ctx, uint64_t size, void **out)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
     uint64_t *memory;
 
     if (fails(fake) || fake->host_used + size > fake->host)
@@ -181,6 +205,7 @@ static int fake_host_alloc(void *ctx, uint64_t size, void **out)
 static int fake_host_free(void *ctx, void *memory)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
     uint64_t *block = (uint64_t *)((unsigned char *)memory - 64);
 
     fake->host_used -= block[0];
@@ -191,6 +216,7 @@ static int fake_host_free(void *ctx, void *memory)
 static int fake_stream_create(void *ctx, uint64_t *stream)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
 
     if (fails(fake))
         return -EIO;
@@ -207,6 +233,8 @@ static int fake_stream_destroy(void *ctx, uint64_t stream)
 
 uint64_t fake_stream(struct fake_device *fake)
 {
+    GUARD(fake);
+
     return fake->streams++;
 }
 
@@ -226,12 +254,15 @@ static struct fake_op *enqueue(struct fake_device *fake, uint64_t stream, const 
 
 void fake_kernel(struct fake_device *fake, uint64_t stream, const struct fake_op *op)
 {
+    GUARD(fake);
+
     enqueue(fake, stream, op)->kind = FAKE_KERNEL;
 }
 
 static int fake_copy(void *ctx, uint64_t stream, uint64_t dst, uint64_t src, uint64_t size)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
 
     if (fails(fake))
         return -EIO;
@@ -242,6 +273,7 @@ static int fake_copy(void *ctx, uint64_t stream, uint64_t dst, uint64_t src, uin
 static int fake_event_create(void *ctx, uint64_t *event)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
 
     if (fails(fake))
         return -EIO;
@@ -259,6 +291,7 @@ static int fake_event_create(void *ctx, uint64_t *event)
 static int fake_event_destroy(void *ctx, uint64_t event)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
 
     (void)event;
     fake->events_live--;
@@ -268,6 +301,7 @@ static int fake_event_destroy(void *ctx, uint64_t event)
 static int fake_event_record(void *ctx, uint64_t event, uint64_t stream)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
 
     if (fails(fake))
         return -EIO;
@@ -280,6 +314,7 @@ static int fake_event_record(void *ctx, uint64_t event, uint64_t stream)
 static int fake_stream_wait(void *ctx, uint64_t stream, uint64_t event)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
 
     if (fails(fake))
         return -EIO;
@@ -291,6 +326,7 @@ static int fake_stream_wait(void *ctx, uint64_t stream, uint64_t event)
 static int fake_event_query(void *ctx, uint64_t event)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
 
     return fake->done[event] >= fake->recorded[event] ? 0 : -EBUSY;
 }
@@ -298,6 +334,7 @@ static int fake_event_query(void *ctx, uint64_t event)
 static int fake_event_synchronize(void *ctx, uint64_t event)
 {
     struct fake_device *fake = ctx;
+    GUARD(fake);
     uint64_t version = fake->recorded[event];
 
     if (fails(fake))
@@ -384,6 +421,8 @@ static void run_one(struct fake_device *fake, unsigned stream)
 
 void fake_run(struct fake_device *fake, unsigned steps)
 {
+    GUARD(fake);
+
     while (steps--) {
         unsigned start = (unsigned)(fake_random(fake) % fake->streams), stream = start;
 
@@ -400,6 +439,8 @@ void fake_run(struct fake_device *fake, unsigned steps)
 
 bool fake_drain(struct fake_device *fake)
 {
+    GUARD(fake);
+
     for (;;) {
         bool ran = false, left = false;
 
@@ -417,6 +458,8 @@ bool fake_drain(struct fake_device *fake)
 
 void fake_init(struct fake_device *fake, uint64_t hbm, uint64_t host, uint64_t seed)
 {
+    pthread_mutexattr_t recursive;
+
     *fake = (struct fake_device){
         .ops = {.reserve = fake_reserve,
                 .unreserve = fake_unreserve,
@@ -442,10 +485,15 @@ void fake_init(struct fake_device *fake, uint64_t hbm, uint64_t host, uint64_t s
         .next_address = FAKE_BASE,
     };
     fake->ops.ctx = fake;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&fake->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
 }
 
 void fake_fini(struct fake_device *fake)
 {
+    pthread_mutex_destroy(&fake->lock);
     free(fake->mappings);
     free(fake->recorded);
     free(fake->done);

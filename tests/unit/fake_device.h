@@ -9,6 +9,7 @@
 #define TESTS_FAKE_DEVICE_H
 
 #include "cache/device_ops.h"
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -41,6 +42,7 @@ struct fake_op {
 
 struct fake_device {
     struct device_ops ops;
+    pthread_mutex_t lock; /* every function takes it: threads may share a device */
     uint64_t random;
     uint64_t hbm, hbm_used, hbm_peak; /* bytes; a hard limit */
     uint64_t host, host_used;

@@ -382,6 +382,47 @@ START_TEST(random_failures)
 }
 END_TEST
 
+/* Threads with streams and buffers of their own, on memory that only holds a part of them. */
+static void *thread_body(void *argument)
+{
+    enum { BUFFERS = 6 };
+    uint64_t seed = (uint64_t)(uintptr_t)argument, value = seed << 32, stream = fake_stream(&fake);
+    struct buffer buffers[BUFFERS] = {0};
+    uint64_t random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+
+    for (unsigned step = 0; step < 600; step++) {
+        struct buffer *buffer, *one[1];
+
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        buffer = &buffers[(random >> 33) % BUFFERS];
+        one[0] = buffer;
+        if (!buffer->size) {
+            allocate(buffer, ((random >> 40) % 9 + 1) * 70 * KIB);
+        } else if ((random >> 50) % 5 == 0) {
+            ck_assert_int_eq(cache_free(cache, buffer->address, &(struct stream_key){stream, 0}), 0);
+            buffer->size = 0;
+        } else {
+            ck_assert_int_eq(launch(stream, one, 1, (uint64_t[]){(random >> 55) % 2 ? ++value : 0}), 0);
+        }
+    }
+    return NULL;
+}
+
+START_TEST(threads_share_a_cache)
+{
+    enum { THREADS = 6 };
+    pthread_t threads[THREADS];
+
+    start_at(4 * MIB, 64 * MIB, _i % 2, 1 + (uint64_t)_i);
+    for (uint64_t i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, thread_body, (void *)(uintptr_t)(i + 1)), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_gt(cache_statistics(cache)->evictions, 0);
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cache");
@@ -396,6 +437,7 @@ int main(void)
     tcase_add_test(basic, too_big_for_hbm_is_refused);
     tcase_add_test(basic, both_tiers_full_is_refused);
     tcase_add_loop_test(basic, mutations_are_noticed, 0, 2);
+    tcase_add_loop_test(random, threads_share_a_cache, 0, 6);
     tcase_add_test(random, random_sequences);
     tcase_add_test(random, random_failures);
     tcase_set_timeout(random, 300);
