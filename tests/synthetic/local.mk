@@ -41,3 +41,17 @@ synthetic/stamp: %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-m
 	ln -sf $(abs_top_srcdir)/%D%/ptxas synthetic/cuda/bin/ptxas && \
 	ln -sf $(abs_top_srcdir)/%D%/sitecustomize.py synthetic/python/sitecustomize.py && \
 	touch $@
+
+if HAVE_CHECK
+synthetic_tests = %D%/test_vmm %D%/test_pool
+check_PROGRAMS += $(synthetic_tests)
+TESTS += $(synthetic_tests)
+synthetic_test_cflags = $(AM_CFLAGS) $(CHECK_CFLAGS)
+synthetic_test_libs = %D%/libcuda.la $(CHECK_LIBS)
+%C%_test_vmm_SOURCES = %D%/test_vmm.c %D%/test_gpu.h
+%C%_test_vmm_CFLAGS = $(synthetic_test_cflags)
+%C%_test_vmm_LDADD = $(synthetic_test_libs)
+%C%_test_pool_SOURCES = %D%/test_pool.c %D%/test_gpu.h
+%C%_test_pool_CFLAGS = $(synthetic_test_cflags)
+%C%_test_pool_LDADD = $(synthetic_test_libs)
+endif

@@ -401,11 +401,11 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 }
 
 /*
- * A file descriptor stands for a handle within this process: importing it retains the handle. Another process cannot
- * import it.
+ * A file descriptor stands for a handle within this process: importing it retains the handle. Another process
+ * cannot import it.
  */
-CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle id, CUmemAllocationHandleType type,
-                                      unsigned long long flags)
+CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle id,
+                                      CUmemAllocationHandleType type, unsigned long long flags)
 {
     API_ENTER(0);
     CUresult result = CUDA_ERROR_INVALID_VALUE;
@@ -433,7 +433,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
     API_ENTER(0);
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     struct stat file;
-    if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || fstat((int)(intptr_t)os_handle, &file) != 0)
+    if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+        fstat((int)(intptr_t)os_handle, &file) != 0)
         return result;
     driver_acquire();
     for (uint64_t i = 0; i < handle_count && result != CUDA_SUCCESS; i++) {
