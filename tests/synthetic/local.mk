@@ -43,7 +43,7 @@ synthetic/stamp: %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-m
 	touch $@
 
 if HAVE_CHECK
-synthetic_tests = %D%/test_vmm %D%/test_pool
+synthetic_tests = %D%/test_vmm %D%/test_pool %D%/test_stream %D%/test_copy %D%/test_graph %D%/test_errors
 check_PROGRAMS += $(synthetic_tests)
 TESTS += $(synthetic_tests)
 synthetic_test_cflags = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -54,4 +54,16 @@ synthetic_test_libs = %D%/libcuda.la $(CHECK_LIBS)
 %C%_test_pool_SOURCES = %D%/test_pool.c %D%/test_gpu.h
 %C%_test_pool_CFLAGS = $(synthetic_test_cflags)
 %C%_test_pool_LDADD = $(synthetic_test_libs)
+%C%_test_stream_SOURCES = %D%/test_stream.c %D%/test_gpu.h
+%C%_test_stream_CFLAGS = $(synthetic_test_cflags)
+%C%_test_stream_LDADD = $(synthetic_test_libs)
+%C%_test_copy_SOURCES = %D%/test_copy.c %D%/test_gpu.h
+%C%_test_copy_CFLAGS = $(synthetic_test_cflags)
+%C%_test_copy_LDADD = $(synthetic_test_libs)
+%C%_test_graph_SOURCES = %D%/test_graph.c %D%/test_gpu.h
+%C%_test_graph_CFLAGS = $(synthetic_test_cflags)
+%C%_test_graph_LDADD = $(synthetic_test_libs)
+%C%_test_errors_SOURCES = %D%/test_errors.c %D%/test_gpu.h
+%C%_test_errors_CFLAGS = $(synthetic_test_cflags)
+%C%_test_errors_LDADD = $(synthetic_test_libs)
 endif

@@ -80,6 +80,8 @@ bool range_covers_locked(uint64_t address, uint64_t size)
         if (at >= count || sorted[at]->base > address)
             return false;
         address = sorted[at]->base + sorted[at]->size;
+        if (sorted[at]->kind != RANGE_MAPPING) /* neighbours by chance are no one memory */
+            return address >= end;
     }
     return true;
 }
