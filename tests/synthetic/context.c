@@ -473,6 +473,22 @@ CUresult cuCtxResetPersistingL2Cache(void)
     return CUDA_SUCCESS;
 }
 
+/* There is no profiler; cudaProfiler.h declares these. */
+__attribute__((visibility("default"))) CUresult cuProfilerStart(void);
+__attribute__((visibility("default"))) CUresult cuProfilerStop(void);
+
+CUresult cuProfilerStart(void)
+{
+    API_ENTER(API_CONTEXT);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuProfilerStop(void)
+{
+    API_ENTER(API_CONTEXT);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
     API_ENTER(API_CONTEXT);

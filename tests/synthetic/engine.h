@@ -164,6 +164,9 @@ CUresult copy_classify_locked(struct copy_work *copy);
 /* ---- stream.c ---- */
 /* NULL and CU_STREAM_LEGACY, CU_STREAM_PER_THREAD and real handles to the stream, in the current context. */
 CUresult stream_resolve_locked(CUstream handle, struct CUstream_st **out);
+/* A wait for a value in memory or a write of one, checked and put into the stream. */
+CUresult stream_value_operation(CUstream handle, enum work_kind kind, CUdeviceptr address, uint64_t value,
+                                unsigned flags, bool wide);
 struct CUstream_st *stream_new_locked(CUcontext ctx, unsigned flags, int priority);
 void stream_free_locked(struct CUstream_st *stream);
 

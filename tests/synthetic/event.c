@@ -47,9 +47,8 @@ CUresult cuEventDestroy(CUevent event)
     return cuEventDestroy_v2(event);
 }
 
-CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned int flags)
+static CUresult record(CUevent event, CUstream handle, unsigned int flags)
 {
-    API_ENTER(API_CONTEXT);
     struct CUstream_st *stream;
     struct op *op = NULL;
     if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
@@ -81,8 +80,14 @@ out:
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-    API_ENTER(0);
-    return cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_DEFAULT);
+    API_ENTER(API_CONTEXT);
+    return record(event, stream, CU_EVENT_RECORD_DEFAULT);
+}
+
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
+{
+    API_ENTER(API_CONTEXT);
+    return record(event, stream, flags);
 }
 
 CUresult cuEventQuery(CUevent event)

@@ -67,9 +67,8 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int flags)
 }
 
 /* Freeing waits for the work that may use it ("cuMemFreeHost" is implicitly synchronizing in practice). */
-CUresult cuMemFreeHost(void *p)
+CUresult host_memory_free(void *p)
 {
-    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
     uint64_t address = (uint64_t)(uintptr_t)p;
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     driver_acquire();
@@ -86,6 +85,12 @@ CUresult cuMemFreeHost(void *p)
     }
     driver_release();
     return result;
+}
+
+CUresult cuMemFreeHost(void *p)
+{
+    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    return host_memory_free(p);
 }
 
 CUresult cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
@@ -109,6 +114,11 @@ CUresult cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
     struct range *added = range_add_locked(&range);
     driver_release();
     return added ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+
+CUresult cuMemHostRegister(void *p, size_t size, unsigned int flags)
+{
+    return cuMemHostRegister_v2(p, size, flags);
 }
 
 CUresult cuMemHostUnregister(void *p)

@@ -46,6 +46,7 @@ struct CUkern_st {
 /* PTX text (NUL-terminated) to a module of ctx; says on stderr what is wrong with it. */
 CUresult module_load_locked(CUcontext ctx, const char *text, size_t length, CUmodule *out);
 void module_unload_locked(CUmodule module);
+CUresult module_global(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name);
 /* The function behind a CUfunction or a CUkernel given as one, or NULL. */
 struct CUfunc_st *function_resolve_locked(CUfunction handle);
 struct CUfunc_st *kernel_function_locked(CUkernel kernel, CUcontext ctx);

@@ -212,8 +212,12 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary libra
     CUmodule module;
     if (!name)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = cuLibraryGetModule(&module, library);
-    return result == CUDA_SUCCESS ? cuModuleGetGlobal_v2(address, bytes, module, name) : result;
+    if (!object_valid(library, OBJECT_LIBRARY))
+        return CUDA_ERROR_INVALID_HANDLE;
+    driver_acquire();
+    CUresult result = module_in_locked(library, context_current(), &module);
+    driver_release();
+    return result == CUDA_SUCCESS ? module_global(address, bytes, module, name) : result;
 }
 
 CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)

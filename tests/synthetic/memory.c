@@ -67,7 +67,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
         result = CUDA_SUCCESS;
     } else if (range->kind == RANGE_MANAGED) {
         driver_release();
-        return cuMemFreeHost((void *)(uintptr_t)address);
+        return host_memory_free((void *)(uintptr_t)address);
     }
 out:
     driver_release();

@@ -121,6 +121,9 @@ enum place { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE, PLACE_NOWHERE };
 /* What a pointer is. PLACE_NOWHERE: a device address without allocation. */
 enum place place_of_locked(uint64_t address, uint64_t size);
 
+/* ---- host_memory.c ---- */
+CUresult host_memory_free(void *p);
+
 /* ---- memory_pool.c ---- */
 
 struct block;

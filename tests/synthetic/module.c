@@ -218,9 +218,8 @@ CUresult cuModuleEnumerateFunctions(CUfunction *out, unsigned int count, CUmodul
 }
 
 /* "Both parameters dptr and bytes are optional. If one of them is NULL, it is ignored." */
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
+CUresult module_global(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
 {
-    API_ENTER(API_CONTEXT);
     const struct ptx_global *globals;
     if (!name)
         return CUDA_ERROR_INVALID_VALUE;
@@ -237,4 +236,10 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule modu
         return CUDA_SUCCESS;
     }
     return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
+{
+    API_ENTER(API_CONTEXT);
+    return module_global(address, bytes, module, name);
 }

@@ -328,3 +328,40 @@ CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
 {
     return cuGraphInstantiateWithParams(exec, graph, params);
 }
+
+CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                                 CUmemcpyAttributes *attrs, size_t *first, size_t attr_count, size_t *fail,
+                                 CUstream stream)
+{
+    return cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, first, attr_count, fail, per_thread(stream));
+}
+
+CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                                    CUmemcpyAttributes *attrs, size_t *first, size_t attr_count,
+                                    CUstream stream)
+{
+    return cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, first, attr_count, per_thread(stream));
+}
+
+CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
+                                 unsigned int flags)
+{
+    return cuStreamBatchMemOp(per_thread(stream), count, ops, flags);
+}
+
+CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
+                                    unsigned int flags)
+{
+    return cuStreamBatchMemOp_v2(per_thread(stream), count, ops, flags);
+}
+
+CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t count, CUdevice dev, CUstream stream)
+{
+    return cuMemPrefetchAsync(address, count, dev, per_thread(stream));
+}
+
+CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t count, CUmemLocation location,
+                                    unsigned int flags, CUstream stream)
+{
+    return cuMemPrefetchAsync_v2(address, count, location, flags, per_thread(stream));
+}

@@ -8,6 +8,7 @@ loaded under its name is found first of all.
 import ctypes
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import pathlib
 import sys
 
@@ -45,4 +46,14 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
+def _run_the_next_one():
+    """This file hides the sitecustomize that would have been found without it."""
+    here = pathlib.Path(__file__).parent.resolve()
+    path = [entry for entry in sys.path if pathlib.Path(entry or ".").resolve() != here]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
+    if spec and spec.loader:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
 sys.meta_path.insert(0, _Finder())
+_run_the_next_one()

@@ -79,9 +79,8 @@ CUresult stream_resolve_locked(CUstream handle, struct CUstream_st **out)
     driver_release();                                                                                        \
     return result
 
-CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
+static CUresult create(CUstream *out, unsigned int flags, int priority)
 {
-    API_ENTER(API_CONTEXT);
     if (!out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
         return CUDA_ERROR_INVALID_VALUE;
     if (priority < -5) /* "will be automatically clamped" */
@@ -97,10 +96,16 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int prior
     return CUDA_SUCCESS;
 }
 
+CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
+{
+    API_ENTER(API_CONTEXT);
+    return create(out, flags, priority);
+}
+
 CUresult cuStreamCreate(CUstream *out, unsigned int flags)
 {
-    API_ENTER(0);
-    return cuStreamCreateWithPriority(out, flags, 0);
+    API_ENTER(API_CONTEXT);
+    return create(out, flags, 0);
 }
 
 /* "In case the device is still doing work in the stream, the function will return immediately" */
@@ -292,7 +297,7 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *d
     });
 }
 
-static CUresult value_operation(CUstream handle, enum work_kind kind, CUdeviceptr address, uint64_t value,
+CUresult stream_value_operation(CUstream handle, enum work_kind kind, CUdeviceptr address, uint64_t value,
                                 unsigned flags, bool wide)
 {
     if (address & (wide ? 7 : 3) || flags & ~(kind == WORK_WAIT_VALUE ? 3u : 1u))
@@ -311,25 +316,25 @@ static CUresult value_operation(CUstream handle, enum work_kind kind, CUdevicept
 CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
     API_ENTER(API_CONTEXT);
-    return value_operation(stream, WORK_WRITE_VALUE, address, value, flags, false);
+    return stream_value_operation(stream, WORK_WRITE_VALUE, address, value, flags, false);
 }
 
 CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
     API_ENTER(API_CONTEXT);
-    return value_operation(stream, WORK_WRITE_VALUE, address, value, flags, true);
+    return stream_value_operation(stream, WORK_WRITE_VALUE, address, value, flags, true);
 }
 
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
     API_ENTER(API_CONTEXT);
-    return value_operation(stream, WORK_WAIT_VALUE, address, value, flags, false);
+    return stream_value_operation(stream, WORK_WAIT_VALUE, address, value, flags, false);
 }
 
 CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
     API_ENTER(API_CONTEXT);
-    return value_operation(stream, WORK_WAIT_VALUE, address, value, flags, true);
+    return stream_value_operation(stream, WORK_WAIT_VALUE, address, value, flags, true);
 }
 
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)

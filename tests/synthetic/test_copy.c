@@ -189,6 +189,29 @@ START_TEST(copy_spans_mappings)
 }
 END_TEST
 
+START_TEST(batch_reads_its_sources_when_its_attributes_say)
+{
+    start("lazy");
+    memset(pageable, 1, BYTES);
+    memset(pinned, 1, BYTES);
+    CUdeviceptr dsts[] = {device, device + 256, device + 512};
+    CUdeviceptr srcs[] = {(CUdeviceptr)(uintptr_t)pinned, (CUdeviceptr)(uintptr_t)pageable,
+                          (CUdeviceptr)(uintptr_t)pageable + 256};
+    size_t sizes[] = {256, 256, 256}, first[] = {0, 2};
+    CUmemcpyAttributes attrs[] = {{.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM},
+                                  {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL}};
+    FAILS(cuMemcpyBatchAsync(dsts, srcs, sizes, 3, attrs, first, 2, NULL), CUDA_ERROR_INVALID_VALUE);
+    FAILS(cuMemcpyBatchAsync(dsts, srcs, sizes, 1, attrs, first, 2, stream), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemcpyBatchAsync(dsts, srcs, sizes, 3, attrs, first, 2, stream));
+    memset(pageable, 2, BYTES);
+    memset(pinned, 2, BYTES);
+    OK(cuStreamSynchronize(stream));
+    ck_assert_uint_eq(read_word(device), 0x02020202);
+    ck_assert_uint_eq(read_word(device + 256), 0x02020202);
+    ck_assert_uint_eq(read_word(device + 512), 0x01010101);
+}
+END_TEST
+
 static void copy_all_ways(void)
 {
     start("eager");
@@ -226,6 +249,7 @@ int main(void)
     tcase_add_loop_test(tc, memsets_of_every_width, 0, SCHEDULES);
     tcase_add_loop_test(tc, planes_and_boxes, 0, SCHEDULES);
     tcase_add_loop_test(tc, copy_spans_mappings, 0, SCHEDULES);
+    tcase_add_test(tc, batch_reads_its_sources_when_its_attributes_say);
     tcase_add_test(tc, bytes_are_counted_by_what_the_pointers_are);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

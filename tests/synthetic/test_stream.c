@@ -356,6 +356,23 @@ START_TEST(values_in_memory_order_streams)
 }
 END_TEST
 
+START_TEST(memory_operations_come_in_batches)
+{
+    gpu_start(schedules[_i], 64);
+    CUstream one = new_stream(CU_STREAM_NON_BLOCKING), two = new_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr p = new_words();
+    CUstreamBatchMemOpParams wait[2] = {
+        {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = p, .value = 3, .flags = 0}},
+        {.writeValue = {
+             .operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = p + 8, .value64 = 1ull << 40}}};
+    OK(cuStreamBatchMemOp(one, 2, wait, 0));
+    OK(cuStreamWriteValue32(two, p, 4, 0));
+    OK(cuStreamSynchronize(one));
+    ck_assert_uint_eq(read_word(p + 12), 256);
+    FAILS(cuStreamBatchMemOp(one, 0, wait, 0), CUDA_ERROR_INVALID_VALUE);
+}
+END_TEST
+
 START_TEST(destroyed_stream_finishes_its_work)
 {
     gpu_start(schedules[_i], 64);
@@ -449,6 +466,7 @@ int main(void)
     tcase_add_loop_test(tc, query_loop_ends, 0, SCHEDULES);
     tcase_add_test(tc, lazy_schedule_runs_nothing_unasked);
     tcase_add_loop_test(tc, values_in_memory_order_streams, 0, SCHEDULES);
+    tcase_add_loop_test(tc, memory_operations_come_in_batches, 0, SCHEDULES);
     tcase_add_loop_test(tc, destroyed_stream_finishes_its_work, 0, SCHEDULES);
     tcase_add_test(tc, streams_tell_what_they_are);
     tcase_add_test(tc, event_and_stream_share_a_context);
