@@ -23,10 +23,10 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
     }
     if (!window)
         window = 16 * (config->hbm_limit + config->host_limit);
-    frames_init(&cache->frames, ops, &cache->streams, &cache->statistics, config->granularity,
+    frames_init(&cache->frames, ops, &cache->streams, &cache->statistics, config->frame_size,
                 config->hbm_limit);
     slots_init(&cache->slots, ops, &cache->statistics, config->host_limit);
-    segments_init(&cache->segments, ops, &cache->frames, config->granularity, window);
+    segments_init(&cache->segments, ops, &cache->frames, window);
     cache->policy.type = &policy_lru;
     *out = cache;
     return 0;
@@ -128,6 +128,9 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
     if (segment->live_items == 1) {
         edges_clear(&segment->last_use);
         segment->fixed = false;
+        segment->birth_window = cache->window;
+        segment->birth = cache->births++;
+        segment->next_use = 0;
     }
     cache->live_bytes += size;
     statistics_peak(&cache->statistics.peak_live_bytes, cache->live_bytes);
@@ -215,7 +218,7 @@ static int release_step(struct cache *cache, uint64_t bytes, struct need *need)
 {
     struct cache_failure failure;
     struct segment *segment;
-    int error = frames_release(&cache->frames, bytes, FRAME_CLASSES, &need->event);
+    int error = frames_release(&cache->frames, bytes, &need->event);
 
     if (error == -EBUSY) {
         need->kind = NEED_EVENT;
@@ -226,7 +229,7 @@ static int release_step(struct cache *cache, uint64_t bytes, struct need *need)
     DL_FOREACH(cache->idle, segment)
     if (policy_movable(segment))
         return residency_strip(cache, segment, need);
-    segment = cache->policy.type->victim(&cache->policy, FRAME_CLASSES, cache->tick);
+    segment = cache->policy.type->victim(&cache->policy);
     if (!segment)
         return -ENOSPC;
     error = residency_evict(cache, segment, need, &failure);

@@ -29,7 +29,7 @@ enum cache_mutation { /* deliberate faults that the tests must notice */
 };
 
 struct cache_config {
-    uint64_t granularity; /* bytes; frames and segments are multiples of it */
+    uint64_t frame_size;  /* bytes, a multiple of the device's granularity; segments are multiples of it */
     uint64_t hbm_limit;   /* bytes of HBM for frames and for the job's unmovable memory */
     uint64_t host_limit;  /* bytes of pinned host memory */
     uint64_t window_size; /* bytes of address space to reserve first; 0: 16 times both tiers */
@@ -102,6 +102,24 @@ void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted);
  */
 int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key stream, uint64_t *dst,
                      uint64_t *src, uint64_t size, bool *in_slot);
+
+/*
+ * A window: operations that the job has issued and that are now submitted together, in order. Between begin
+ * and end each of them goes through cache_window_step, with its position, and then its own begin and end (a
+ * free: cache_free). One window at a time; begin waits for the one before. A window that could not be planned
+ * is carried out all the same.
+ */
+struct cache_planned_op {
+    const struct cache_touch *touches;
+    unsigned count;
+    uint64_t free_address; /* what is freed at this position, 0 if nothing */
+};
+
+void cache_window_begin(struct cache *cache, const struct cache_planned_op *ops, unsigned count);
+void cache_window_step(struct cache *cache, unsigned position);
+void cache_window_end(struct cache *cache);
+/* HBM was full once: a window is worth its while. Any thread, no lock. */
+bool cache_under_pressure(const struct cache *cache);
 
 /* Brings an allocation in, waits until it is there, and keeps it there for good. */
 int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failure);

@@ -5,30 +5,16 @@
 #include <utlist.h>
 
 void frames_init(struct frames *frames, const struct device_ops *ops, struct streams *streams,
-                 struct statistics *statistics, uint64_t granularity, uint64_t limit)
+                 struct statistics *statistics, uint64_t size, uint64_t limit)
 {
     *frames = (struct frames){
-        .ops = ops, .streams = streams, .statistics = statistics, .granularity = granularity, .limit = limit};
-}
-
-uint64_t frames_class_size(const struct frames *frames, unsigned class)
-{
-    return frames->granularity << class;
-}
-
-unsigned frames_class_for(const struct frames *frames, uint64_t size)
-{
-    unsigned largest = FRAME_CLASSES - 1;
-
-    while (largest > 0 && frames_class_size(frames, largest) > size)
-        largest--;
-    return largest;
+        .ops = ops, .streams = streams, .statistics = statistics, .size = size, .limit = limit};
 }
 
 static void frame_own(struct frames *frames, struct frame *frame)
 {
-    DL_DELETE(frames->free[frame->class], frame); /* NOLINT(clang-analyzer-core.NullDereference): in a list */
-    frames->free_bytes -= frame->size;
+    DL_DELETE(frames->free, frame); /* NOLINT(clang-analyzer-core.NullDereference): in a list */
+    frames->free_bytes -= frames->size;
     frame->owned = true;
 }
 
@@ -36,13 +22,13 @@ static void frame_own(struct frames *frames, struct frame *frame)
  * With nothing preferred: one that is mapped nowhere, so that no binding is disturbed, else the one that was
  * freed first, whose last operations are the likeliest to have completed.
  */
-struct frame *frames_take(struct frames *frames, unsigned class, struct frame *preferred)
+struct frame *frames_take(struct frames *frames, struct frame *preferred)
 {
     struct frame *frame = preferred, *unbound = NULL;
     unsigned looked = 0;
 
     if (!frame || frame->owned) {
-        frame = frames->free[class];
+        frame = frames->free;
         for (struct frame *f = frame; f && looked < 16; f = f->next, looked++) {
             if (!f->bindings) {
                 unbound = f;
@@ -63,10 +49,10 @@ static void note_held(struct frames *frames)
     statistics_peak(&frames->statistics->peak_hbm_bytes, frames->held + frames->outside);
 }
 
-int frames_create(struct frames *frames, unsigned class, struct frame **out)
+int frames_create(struct frames *frames, struct frame **out)
 {
     const struct device_ops *ops = frames->ops;
-    uint64_t size = frames_class_size(frames, class);
+    uint64_t size = frames->size;
     struct frame *frame;
     int error;
 
@@ -75,8 +61,6 @@ int frames_create(struct frames *frames, unsigned class, struct frame **out)
     frame = calloc(1, sizeof *frame);
     if (!frame)
         return -ENOMEM;
-    frame->size = size;
-    frame->class = (unsigned char)class;
     error = ops->reserve(ops->ctx, size, &frame->alias);
     if (error)
         goto free_record;
@@ -112,8 +96,8 @@ free_record:
 void frames_give(struct frames *frames, struct frame *frame)
 {
     frame->owned = false;
-    frames->free_bytes += frame->size;
-    DL_APPEND(frames->free[frame->class], frame);
+    frames->free_bytes += frames->size;
+    DL_APPEND(frames->free, frame);
 }
 
 /* The frame is free and idle: nothing queued uses it through any address. */
@@ -124,66 +108,48 @@ static int frame_release(struct frames *frames, struct frame *frame)
 
     if (error)
         return error;
-    error = ops->unmap(ops->ctx, frame->alias, frame->size);
+    error = ops->unmap(ops->ctx, frame->alias, frames->size);
     if (error)
         return error;
     frames->statistics->unmap_calls++;
-    DL_DELETE(frames->free[frame->class], frame);
-    frames->free_bytes -= frame->size;
-    frames->held -= frame->size;
+    DL_DELETE(frames->free, frame);
+    frames->free_bytes -= frames->size;
+    frames->held -= frames->size;
     frames->statistics->frames_released++;
     error = ops->frame_release(ops->ctx, frame->handle);
-    ops->unreserve(ops->ctx, frame->alias, frame->size);
+    ops->unreserve(ops->ctx, frame->alias, frames->size);
     free(frame);
     return error;
 }
 
-int frames_release(struct frames *frames, uint64_t bytes, unsigned keep, uint64_t *wait)
+int frames_release(struct frames *frames, uint64_t bytes, uint64_t *wait)
 {
     uint64_t released = 0;
-    uint64_t busy_wait = 0;
+    struct frame *frame, *next;
     bool busy = false;
     int error;
 
-    /* Large classes first: fewer calls for the same bytes. Idle ones before one has to be waited for. */
-    for (unsigned i = FRAME_CLASSES; i-- > 0;) {
-        struct frame *frame, *next;
-
-        if (i == keep)
-            continue;
-        for (frame = frames->free[i]; frame && released < bytes; frame = next) {
-            uint64_t size = frame->size;
-
-            next = frame->next;
-            if (!streams_completed(frames->streams, &frame->edges, busy ? NULL : &busy_wait, &error)) {
-                if (error)
-                    return error;
-                busy = true;
-                continue;
-            }
-            error = frame_release(frames, frame);
+    for (frame = frames->free; frame && released < bytes; frame = next) {
+        next = frame->next;
+        if (!streams_completed(frames->streams, &frame->edges, busy ? NULL : wait, &error)) {
             if (error)
                 return error;
-            released += size;
+            busy = true;
+            continue;
         }
+        error = frame_release(frames, frame);
+        if (error)
+            return error;
+        released += frames->size;
     }
     if (released >= bytes)
         return 0;
-    if (!busy)
-        return -ENOSPC;
-    *wait = busy_wait;
-    return -EBUSY;
+    return busy ? -EBUSY : -ENOSPC;
 }
 
 void frames_destroy_free(struct frames *frames)
 {
-    for (unsigned i = 0; i < FRAME_CLASSES; i++) {
-        struct frame *frame, *next;
-
-        for (frame = frames->free[i]; frame; frame = next) {
-            next = frame->next;
-            if (frame_release(frames, frame))
-                return;
-        }
-    }
+    while (frames->free)
+        if (frame_release(frames, frames->free))
+            return;
 }

@@ -28,6 +28,13 @@ struct cache {
     bool placing;         /* one operation at a time may be looking for room */
     bool pressure;        /* HBM was full once: events are worth recording */
     uint64_t live_bytes;  /* asked for by the job */
+    bool in_window;
+    struct plan *plan;            /* of the window being carried out, NULL outside */
+    uint64_t window;              /* number of windows planned */
+    uint64_t plan_base;           /* position of the window's first operation among all */
+    uint32_t births, last_births; /* allocations since the last window was planned, and in the time before */
+    uint32_t *by_birth;           /* place of birth in the round before: first use in this one */
+    uint32_t birth_capacity;
     uint64_t spilled_bytes;
 };
 
@@ -46,6 +53,9 @@ int cache_satisfy(struct cache *cache, struct need *need);
  * failure. */
 int residency_fill(struct cache *cache, struct segment *segment, struct need *need,
                    struct cache_failure *failure);
+/* The same without moving anything out: -EBUSY where free frames and dead contents do not suffice. */
+int residency_fill_free(struct cache *cache, struct segment *segment, struct need *need,
+                        struct cache_failure *failure);
 /* Contents to the slot, frames to the free list; the segment must be movable and resident. */
 int residency_evict(struct cache *cache, struct segment *segment, struct need *need,
                     struct cache_failure *failure);

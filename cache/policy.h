@@ -19,20 +19,15 @@ struct policy_type {
     void (*insert)(struct policy *policy, struct segment *segment);
     void (*remove)(struct policy *policy, struct segment *segment);
     void (*use)(struct policy *policy, struct segment *segment); /* segment->last_tick was just set */
-    /*
-     * The segment to evict, preferably one with a frame of `class' so that nothing need be regrouped; only
-     * one for which policy_movable() holds. NULL: there is none.
-     */
-    struct segment *(*victim)(struct policy *policy, unsigned class, uint64_t tick);
+    /* The segment to evict, one for which policy_movable() holds. NULL: there is none. */
+    struct segment *(*victim)(struct policy *policy);
 };
 
-extern const struct policy_type policy_lru;
+extern const struct policy_type policy_lru, policy_nextuse;
 
 static inline bool policy_movable(const struct segment *segment)
 {
     return segment->pins == 0 && segment->slot_pins == 0 && !segment->fixed;
 }
-
-bool segment_has_class(const struct segment *segment, unsigned class);
 
 #endif

@@ -196,7 +196,7 @@ static int copy_pieces(struct cache *cache, struct segment *segment, bool out)
 
         error =
             ops->copy(ops->ctx, cache->streams.stream[index].key.handle, out ? slot : binding->frame->alias,
-                      out ? binding->frame->alias : slot, binding->frame->size);
+                      out ? binding->frame->alias : slot, cache->frames.size);
     }
     /* Numbered even where it failed half-way: whatever was queued is then part of the order. */
     stream_submitted(&cache->streams, index);
@@ -269,45 +269,23 @@ int residency_evict(struct cache *cache, struct segment *segment, struct need *n
     return 0;
 }
 
-static struct segment *idle_with_class(struct cache *cache, unsigned class)
-{
-    struct segment *segment;
-
-    DL_FOREACH(cache->idle, segment)
-    if (policy_movable(segment) && segment_has_class(segment, class))
-        return segment;
-    return NULL;
-}
-
 /*
- * One step towards a frame of `class': 0 when something was freed (look again), -EAGAIN, -ENOMEM. In this
- * order: dead contents with a frame of the class; frames of other classes that are free and idle, regrouped;
- * a victim, or - where enough is free already, only busy - a wait.
+ * One step towards a free frame: 0 when something was freed (look again), -EAGAIN, -ENOMEM; -EBUSY where only
+ * what is free or dead may be taken and there is none. Dead contents go first, then a victim; both leave
+ * frames that can be had at once, with edges.
  */
-static int make_room(struct cache *cache, struct segment *for_segment, unsigned class, struct need *need,
+static int make_room(struct cache *cache, struct segment *for_segment, bool only_free, struct need *need,
                      struct cache_failure *failure)
 {
-    uint64_t size = frames_class_size(&cache->frames, class);
     struct segment *victim;
-    int error;
 
     cache->pressure = true;
-    victim = idle_with_class(cache, class);
-    if (victim)
-        return residency_strip(cache, victim, need);
-    if (cache->frames.free_bytes >= size) {
-        error = frames_release(&cache->frames, size, class, &need->event);
-        if (error == -EBUSY) {
-            need->kind = NEED_EVENT;
-            return -EAGAIN;
-        }
-        if (error != -ENOSPC)
-            return error;
-    }
     DL_FOREACH(cache->idle, victim)
-    if (policy_movable(victim))
+    if (policy_movable(victim) && victim != for_segment)
         return residency_strip(cache, victim, need);
-    victim = cache->policy.type->victim(&cache->policy, class, cache->tick);
+    if (only_free)
+        return -EBUSY;
+    victim = cache->policy.type->victim(&cache->policy);
     if (victim)
         return residency_evict(cache, victim, need, failure);
     if (cache->in_flight > 0) {
@@ -318,25 +296,25 @@ static int make_room(struct cache *cache, struct segment *for_segment, unsigned 
     return -ENOMEM;
 }
 
-static int gather_frames(struct cache *cache, struct segment *segment, struct need *need,
+static int gather_frames(struct cache *cache, struct segment *segment, bool only_free, struct need *need,
                          struct cache_failure *failure)
 {
     for (unsigned i = 0; i < segment->pieces; i++) {
         struct binding *binding = &segment->piece[i];
 
         while (!binding->frame) {
-            struct frame *frame = frames_take(&cache->frames, binding->class, binding->bound);
+            struct frame *frame = frames_take(&cache->frames, binding->bound);
             int error = 0;
 
             if (!frame) {
-                error = frames_create(&cache->frames, binding->class, &frame);
+                error = frames_create(&cache->frames, &frame);
                 if (error == -ENOMEM) {
                     /* The device has less than was believed: what is held now is what there is. */
                     cache->frames.limit = cache->frames.held + cache->frames.outside;
                     error = -ENOSPC;
                 }
                 if (error == -ENOSPC)
-                    error = make_room(cache, segment, binding->class, need, failure);
+                    error = make_room(cache, segment, only_free, need, failure);
             }
             if (error)
                 return error;
@@ -356,7 +334,7 @@ bool residency_room(struct cache *cache, struct segment *segment)
 
     for (unsigned i = 0; i < segment->pieces; i++)
         if (!segment->piece[i].frame)
-            missing += frames_class_size(frames, segment->piece[i].class);
+            missing += frames->size;
     if (frames->limit > frames->held + frames->outside)
         there += frames->limit - frames->held - frames->outside;
     DL_FOREACH(cache->idle, idle)
@@ -365,7 +343,7 @@ bool residency_room(struct cache *cache, struct segment *segment)
             break;
         if (idle != segment && policy_movable(idle))
             for (unsigned i = 0; i < idle->pieces; i++)
-                there += idle->piece[i].frame ? idle->piece[i].frame->size : 0;
+                there += idle->piece[i].frame ? frames->size : 0;
     }
     return there >= missing;
 }
@@ -410,8 +388,8 @@ static int copy_in(struct cache *cache, struct segment *segment, const struct ed
     return 0;
 }
 
-int residency_fill(struct cache *cache, struct segment *segment, struct need *need,
-                   struct cache_failure *failure)
+static int fill(struct cache *cache, struct segment *segment, bool only_free, struct need *need,
+                struct cache_failure *failure)
 {
     struct edges frames = {0};
     int error;
@@ -422,7 +400,7 @@ int residency_fill(struct cache *cache, struct segment *segment, struct need *ne
         need->kind = NEED_CHANGE;
         return -EAGAIN;
     }
-    error = gather_frames(cache, segment, need, failure);
+    error = gather_frames(cache, segment, only_free, need, failure);
     if (error)
         return error;
     error = segment_map(&cache->segments, segment, &need->event);
@@ -449,4 +427,21 @@ int residency_fill(struct cache *cache, struct segment *segment, struct need *ne
     }
     segment->filled = segment->fresh = true;
     return 0;
+}
+
+int residency_fill(struct cache *cache, struct segment *segment, struct need *need,
+                   struct cache_failure *failure)
+{
+    return fill(cache, segment, false, need, failure);
+}
+
+int residency_fill_free(struct cache *cache, struct segment *segment, struct need *need,
+                        struct cache_failure *failure)
+{
+    int error;
+
+    segment->pins++; /* its own frames are no others' to strip meanwhile */
+    error = fill(cache, segment, true, need, failure);
+    segment->pins--;
+    return error;
 }

@@ -15,10 +15,10 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 }
 
 void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,
-                   uint64_t granularity, uint64_t window_size)
+                   uint64_t window_size)
 {
-    *segments = (struct segments){
-        .ops = ops, .frames = frames, .granularity = granularity, .window_size = window_size};
+    *segments =
+        (struct segments){.ops = ops, .frames = frames, .unit = frames->size, .window_size = window_size};
 }
 
 static int window_add(struct segments *segments, uint64_t at_least)
@@ -29,8 +29,8 @@ static int window_add(struct segments *segments, uint64_t at_least)
 
     if (segments->windows == SEGMENT_WINDOWS)
         return -ENOMEM;
-    size = round_up(size, segments->granularity);
-    window->granules = calloc(size / segments->granularity, sizeof(struct segment *));
+    size = round_up(size, segments->unit);
+    window->granules = calloc(size / segments->unit, sizeof(struct segment *));
     if (!window->granules)
         return -ENOMEM;
     error = segments->ops->reserve(segments->ops->ctx, size, &window->address);
@@ -69,7 +69,7 @@ struct segment *segments_find(const struct segments *segments, uint64_t address)
         const struct window *window = &segments->window[i];
 
         if (address - window->address < window->size)
-            return window->granules[(address - window->address) / segments->granularity];
+            return window->granules[(address - window->address) / segments->unit];
     }
     return NULL;
 }
@@ -92,13 +92,13 @@ bool segments_item(const struct segments *segments, uint64_t address, struct seg
 }
 
 /* The fewest items side by side that lose at most a tenth to rounding, else the number that loses least. */
-static unsigned pack_for(uint64_t item_size, uint64_t granularity)
+static unsigned pack_for(uint64_t item_size, uint64_t unit)
 {
     unsigned best = 1;
     double least = 2;
 
     for (unsigned n = 1; n <= SEGMENT_PACK; n++) {
-        double loss = 1 - (double)(n * item_size) / (double)round_up(n * item_size, granularity);
+        double loss = 1 - (double)(n * item_size) / (double)round_up(n * item_size, unit);
 
         if (loss < least) {
             least = loss;
@@ -122,7 +122,7 @@ static struct size_class *class_find(struct segments *segments, uint64_t size)
     if (!class)
         return NULL;
     class->item_size = item_size;
-    class->pack = pack_for(item_size, segments->granularity);
+    class->pack = pack_for(item_size, segments->unit);
     LL_PREPEND(segments->classes, class);
     return class;
 }
@@ -130,13 +130,11 @@ static struct size_class *class_find(struct segments *segments, uint64_t size)
 static struct segment *segment_make(struct segments *segments, struct size_class *class, unsigned items,
                                     int *error)
 {
-    uint64_t size = round_up(items * class->item_size, segments->granularity), offset = 0;
+    uint64_t size = round_up(items * class->item_size, segments->unit);
+    unsigned pieces = (unsigned)(size / segments->unit);
     struct segment *segment;
     struct window *window;
-    unsigned pieces = 0;
 
-    for (uint64_t rest = size; rest; pieces++)
-        rest -= frames_class_size(segments->frames, frames_class_for(segments->frames, rest));
     segment = calloc(1, sizeof *segment + pieces * sizeof segment->piece[0]);
     if (!segment) {
         *error = -ENOMEM;
@@ -151,15 +149,12 @@ static struct segment *segment_make(struct segments *segments, struct size_class
     segment->size_class = class;
     segment->items = items;
     segment->pieces = pieces;
+    segment->plan_index = UINT32_MAX;
     for (unsigned i = 0; i < pieces; i++) {
-        unsigned frame_class = frames_class_for(segments->frames, size - offset);
-
-        segment->piece[i] =
-            (struct binding){.segment = segment, .offset = offset, .class = (unsigned char)frame_class};
-        offset += frames_class_size(segments->frames, frame_class);
+        segment->piece[i] = (struct binding){.segment = segment, .offset = i * segments->unit};
+        window->granules[(segment->address + segment->piece[i].offset - window->address) / segments->unit] =
+            segment;
     }
-    for (uint64_t at = 0; at < size; at += segments->granularity)
-        window->granules[(segment->address + at - window->address) / segments->granularity] = segment;
     DL_APPEND2(segments->all, segment, all_prev, all_next);
     return segment;
 }
@@ -216,7 +211,7 @@ bool segments_give_item(struct segment *segment, unsigned item)
 static int binding_unmap(struct frames *frames, struct binding *binding)
 {
     const struct device_ops *ops = frames->ops;
-    int error = ops->unmap(ops->ctx, binding->segment->address + binding->offset, binding->bound->size);
+    int error = ops->unmap(ops->ctx, binding->segment->address + binding->offset, frames->size);
 
     if (error)
         return error;
@@ -254,7 +249,7 @@ static int grant_access(struct segments *segments, struct segment *segment, unsi
 {
     const struct device_ops *ops = segments->ops;
     uint64_t start = segment->piece[first].offset;
-    uint64_t stop = segment->piece[end - 1].offset + segment->piece[end - 1].bound->size;
+    uint64_t stop = segment->piece[end - 1].offset + segments->unit;
     int error = ops->set_access(ops->ctx, segment->address + start, stop - start);
 
     if (error)
@@ -296,8 +291,8 @@ int segment_map(struct segments *segments, struct segment *segment, uint64_t *wa
             run = i + 1;
             continue;
         }
-        error = ops->map(ops->ctx, segment->address + binding->offset, binding->frame->size,
-                         binding->frame->handle);
+        error =
+            ops->map(ops->ctx, segment->address + binding->offset, segments->unit, binding->frame->handle);
         if (error)
             return error;
         segments->frames->statistics->map_calls++;

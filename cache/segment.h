@@ -1,7 +1,7 @@
 /*
  * segment.h - what is moved as one: a range of device addresses, kept for life, with frames behind it or not.
  *
- * An allocation is an item of a segment: alone in it, or, where rounding to the granularity would lose more
+ * An allocation is an item of a segment: alone in it, or, where rounding to frames would lose more
  * than a tenth, side by side with others of its size. The index from address to segment is a table over
  * granules of the reserved windows, so a look-up costs two loads.
  *
@@ -29,8 +29,7 @@ struct binding {
     struct frame *frame;  /* owned, NULL if none */
     struct frame *bound;  /* mapped here, maybe no longer or not yet ours */
     struct binding *next; /* of the bound frame's list */
-    unsigned char class;
-    bool accessible; /* access was set since it was mapped */
+    bool accessible;      /* access was set since it was mapped */
 };
 
 struct size_class {
@@ -43,7 +42,7 @@ struct size_class {
 };
 
 struct segment {
-    uint64_t address, size; /* size: a multiple of the granularity */
+    uint64_t address, size; /* size: a multiple of a frame's */
     struct size_class *size_class;
     unsigned items, live_items;
     uint32_t live_mask; /* bit per item */
@@ -57,9 +56,14 @@ struct segment {
     bool fresh;         /* no operation was begun since it got its frames, or its address a new owner */
     bool listed_idle;   /* in the list of those with frames but without contents */
     struct slot *slot;
-    struct edges ready;                      /* every operation comes after these */
-    struct edges last_use;                   /* the job's operations on its frames */
-    uint64_t last_tick;                      /* the cache's operation count at its last use */
+    struct edges ready;    /* every operation comes after these */
+    struct edges last_use; /* the job's operations on its frames */
+    uint64_t last_tick;    /* the cache's operation count at its last use */
+    uint64_t next_use;     /* position at which it is known or believed to be used next, 0: nothing known */
+    uint64_t
+        birth_window; /* the window before which its first item was allocated, and the place among those */
+    uint32_t birth;
+    uint32_t plan_index;                     /* in the plan being carried out, UINT32_MAX outside */
     uint64_t mark;                           /* the operation that named it last: finds duplicates */
     struct segment *prev, *next;             /* the policy's list, or the idle list */
     struct segment *class_prev, *class_next; /* size_class list */
@@ -79,13 +83,13 @@ enum { SEGMENT_WINDOWS = 8 };
 
 struct window {
     uint64_t address, size, used;
-    struct segment **granules; /* size / granularity entries */
+    struct segment **granules; /* size / unit entries */
 };
 
 struct segments {
     const struct device_ops *ops;
     struct frames *frames;
-    uint64_t granularity;
+    uint64_t unit;        /* of a piece and of the address table: a frame's size */
     uint64_t window_size; /* of the next window reserved */
     struct window window[SEGMENT_WINDOWS];
     unsigned windows;
@@ -94,7 +98,7 @@ struct segments {
 };
 
 void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,
-                   uint64_t granularity, uint64_t window_size);
+                   uint64_t window_size);
 void segments_destroy(struct segments *segments);
 
 /* The live or dead segment an address lies in, NULL if it is not ours. */

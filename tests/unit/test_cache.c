@@ -19,7 +19,7 @@ static struct cache *cache;
 static void start_at(uint64_t hbm, uint64_t host, bool strict, uint64_t seed)
 {
     struct cache_config config = {
-        .granularity = FAKE_GRANULE, .hbm_limit = hbm, .host_limit = host, .strict = strict};
+        .frame_size = FAKE_GRANULE, .hbm_limit = hbm, .host_limit = host, .strict = strict};
 
     fake_init(&fake, hbm, host, seed);
     ck_assert_int_eq(cache_create(&fake.ops, &config, &cache), 0);
@@ -143,7 +143,7 @@ START_TEST(freed_memory_is_reused_in_place)
     allocate(&a, 640 * KIB);
     ck_assert_uint_eq(a.address, address);
     launch(stream, one, 1, (uint64_t[]){6});
-    ck_assert_uint_eq(cache_statistics(cache)->frames_created, 2); /* 512 and 128 KiB */
+    ck_assert_uint_eq(cache_statistics(cache)->frames_created, 10); /* of 64 KiB */
     ck_assert_uint_eq(cache_statistics(cache)->stream_waits, 0);
     ck_assert_uint_eq(cache_statistics(cache)->unmap_calls, 0);
     stop();
@@ -213,7 +213,7 @@ START_TEST(mutations_are_noticed)
 {
     enum cache_mutation mutation = _i ? CACHE_MUTATION_FLIP_SLOT_BIT : CACHE_MUTATION_SKIP_COPY_IN;
     struct cache_config config = {
-        .granularity = FAKE_GRANULE, .hbm_limit = 2 * MIB, .host_limit = 8 * MIB, .mutation = mutation};
+        .frame_size = FAKE_GRANULE, .hbm_limit = 2 * MIB, .host_limit = 8 * MIB, .mutation = mutation};
     struct buffer buffers[5], *one[1];
     uint64_t stream;
 

@@ -1,0 +1,484 @@
+#include "cache/plan.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+/* Kept free of planned contents, so that a plan in bytes can be carried out in frames: a 32nd of HBM. */
+#define PLAN_SLACK(bytes) ((bytes) / 32)
+
+static struct plan_segment *segment_enter(struct plan *plan, struct segment *segment)
+{
+    struct plan_segment *entry;
+
+    if (segment->plan_index != PLAN_NEVER)
+        return &plan->segments[segment->plan_index];
+    if (plan->segment_count == plan->segment_capacity) {
+        uint32_t capacity = plan->segment_capacity ? 2 * plan->segment_capacity : 256;
+        struct plan_segment *segments = realloc(plan->segments, capacity * sizeof *segments);
+
+        if (!segments)
+            return NULL;
+        plan->segments = segments;
+        plan->segment_capacity = capacity;
+    }
+    segment->plan_index = plan->segment_count++;
+    entry = &plan->segments[segment->plan_index];
+    *entry = (struct plan_segment){
+        .segment = segment, .last = PLAN_NEVER, .dies = PLAN_NEVER, .stamp = PLAN_NEVER};
+    entry->in = segment->state == SEGMENT_RESIDENT;
+    entry->out = segment->state == SEGMENT_SPILLED;
+    return entry;
+}
+
+/* Who touches what, operation by operation, and then segment by segment. */
+static int collect(struct cache *cache, struct plan *plan, const struct cache_planned_op *ops)
+{
+    uint32_t touches = 0, total = 0;
+    struct segment *segment;
+
+    for (uint32_t i = 0; i < plan->length; i++)
+        total += ops[i].count;
+    plan->touch = malloc((total + 1) * sizeof *plan->touch);
+    plan->position = malloc((total + 1) * sizeof *plan->position);
+    if (!plan->touch || !plan->position)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < plan->length; i++) {
+        plan->touch_first[i] = touches;
+        for (unsigned k = 0; k <= ops[i].count; k++) {
+            uint64_t address = k < ops[i].count ? ops[i].touches[k].address : ops[i].free_address, base;
+            struct plan_segment *entry;
+            unsigned item;
+
+            if (!address || !segments_item(&cache->segments, address, &segment, &base, &item))
+                continue;
+            entry = segment_enter(plan, segment);
+            if (!entry)
+                return -ENOMEM;
+            if (k == ops[i].count) {
+                if (++entry->frees == segment->live_items)
+                    entry->dies = i;
+            } else if (entry->stamp != i) {
+                entry->stamp = i;
+                entry->uses++;
+                plan->touch[touches++] = segment->plan_index;
+            }
+        }
+    }
+    plan->touch_first[plan->length] = touches;
+    /* What is in HBM and not used in the window can give way, too. */
+    DL_FOREACH(cache->policy.list, segment)
+    if (!segment_enter(plan, segment))
+        return -ENOMEM;
+    for (uint32_t i = 0, first = 0; i < plan->segment_count; i++) {
+        plan->segments[i].first_use = first;
+        first += plan->segments[i].uses;
+        plan->segments[i].uses = 0;
+        plan->segments[i].stamp = PLAN_NEVER;
+    }
+    for (uint32_t i = 0; i < plan->length; i++)
+        for (uint32_t k = plan->touch_first[i]; k < plan->touch_first[i + 1]; k++) {
+            struct plan_segment *entry = &plan->segments[plan->touch[k]];
+
+            plan->position[entry->first_use + entry->uses++] = i;
+        }
+    return 0;
+}
+
+static uint64_t first_position(const struct plan *plan, const struct plan_segment *entry)
+{
+    return entry->uses ? plan->position[entry->first_use] : PLAN_NEVER;
+}
+
+/* Where each survivor is used next; places of birth in this round are kept for the next one. */
+static int predict(struct cache *cache, struct plan *plan)
+{
+    uint32_t *by_birth;
+
+    if (cache->last_births > cache->birth_capacity) {
+        by_birth = realloc(cache->by_birth, cache->last_births * sizeof *by_birth);
+        if (!by_birth)
+            return -ENOMEM;
+        cache->by_birth = by_birth;
+        cache->birth_capacity = cache->last_births;
+    }
+    for (uint32_t i = 0; i < cache->last_births; i++)
+        cache->by_birth[i] = PLAN_NEVER;
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        const struct plan_segment *entry = &plan->segments[i];
+        const struct segment *segment = entry->segment;
+
+        if (segment->birth_window + 1 == cache->window && segment->birth < cache->last_births)
+            cache->by_birth[segment->birth] = (uint32_t)first_position(plan, entry);
+    }
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        struct plan_segment *entry = &plan->segments[i];
+        const struct segment *segment = entry->segment;
+        uint64_t first = first_position(plan, entry);
+
+        if (segment->birth_window == cache->window)
+            first = segment->birth < cache->last_births ? cache->by_birth[segment->birth] : PLAN_NEVER;
+        entry->beyond = plan->length + first;
+    }
+    return 0;
+}
+
+static uint64_t next_use(const struct plan *plan, const struct plan_segment *entry)
+{
+    return entry->cursor < entry->uses ? plan->position[entry->first_use + entry->cursor] : entry->beyond;
+}
+
+static int action_add(struct plan *plan, enum plan_kind kind, uint32_t segment, uint32_t at, uint32_t use)
+{
+    if (plan->action_count == plan->action_capacity) {
+        uint32_t capacity = plan->action_capacity ? 2 * plan->action_capacity : 256;
+        struct plan_action *actions = realloc(plan->actions, capacity * sizeof *actions);
+
+        if (!actions)
+            return -ENOMEM;
+        plan->actions = actions;
+        plan->action_capacity = capacity;
+    }
+    plan->actions[plan->action_count++] =
+        (struct plan_action){.kind = kind, .segment = segment, .at = at, .use = use, .next = PLAN_NEVER};
+    return 0;
+}
+
+/* What is used furthest ahead of all that is in HBM and not touched by the operation. */
+static struct plan_segment *furthest(struct plan *plan, uint32_t position)
+{
+    struct plan_segment *found = NULL;
+    uint64_t found_next = 0;
+
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        struct plan_segment *entry = &plan->segments[i];
+        uint64_t next;
+
+        if (!entry->in || entry->stamp == position || entry->segment->fixed)
+            continue;
+        next = next_use(plan, entry);
+        if (!found || next > found_next) {
+            found = entry;
+            found_next = next;
+        }
+    }
+    return found;
+}
+
+/* Decides what is out when; occupied[] holds differences until sweep_end. */
+static int sweep(struct plan *plan)
+{
+    int64_t bytes = 0, capacity = (int64_t)plan->capacity;
+    int error = 0;
+
+    for (uint32_t i = 0; i < plan->segment_count; i++)
+        if (plan->segments[i].in)
+            bytes += (int64_t)plan->segments[i].segment->size;
+    plan->occupied[0] += bytes;
+    for (uint32_t i = 0; i < plan->length && !error; i++) {
+        for (uint32_t k = plan->touch_first[i]; k < plan->touch_first[i + 1] && !error; k++) {
+            struct plan_segment *entry = &plan->segments[plan->touch[k]];
+
+            entry->stamp = i;
+            if (entry->in)
+                continue;
+            if (entry->out)
+                error = action_add(plan, PLAN_FETCH, plan->touch[k], i, i);
+            entry->in = true;
+            entry->out = false;
+            bytes += (int64_t)entry->segment->size;
+            plan->occupied[i] += (int64_t)entry->segment->size;
+        }
+        while (bytes > capacity && !error) {
+            struct plan_segment *victim = furthest(plan, i);
+            uint32_t at;
+
+            if (!victim)
+                break; /* it does not fit: the operation itself will say so */
+            at = victim->last == PLAN_NEVER ? 0 : victim->last + 1;
+            error = action_add(plan, PLAN_EVICT, (uint32_t)(victim - plan->segments), at, PLAN_NEVER);
+            victim->in = false;
+            victim->out = true;
+            victim->out_since = at;
+            bytes -= (int64_t)victim->segment->size;
+            plan->occupied[at] -= (int64_t)victim->segment->size;
+        }
+        for (uint32_t k = plan->touch_first[i]; k < plan->touch_first[i + 1] && !error; k++) {
+            struct plan_segment *entry = &plan->segments[plan->touch[k]];
+
+            entry->last = i;
+            entry->cursor++;
+            if (entry->cursor < entry->uses || entry->dies == PLAN_NEVER)
+                continue;
+            error = action_add(plan, PLAN_DROP, plan->touch[k], i + 1, PLAN_NEVER);
+            entry->in = false;
+            bytes -= (int64_t)entry->segment->size;
+            plan->occupied[i + 1] -= (int64_t)entry->segment->size;
+        }
+    }
+    for (uint32_t i = 1; i <= plan->length; i++)
+        plan->occupied[i] += plan->occupied[i - 1];
+    return error;
+}
+
+/* The earliest position from which the bytes have room up to `use', not before what `since' allows. */
+static uint32_t earliest(struct plan *plan, uint64_t size, uint32_t since, uint32_t use)
+{
+    uint32_t at = use;
+
+    while (at > since && plan->occupied[at - 1] + (int64_t)size <= (int64_t)plan->capacity)
+        at--;
+    for (uint32_t i = at; i < use; i++)
+        plan->occupied[i] += (int64_t)size;
+    return at;
+}
+
+/*
+ * A fetch is as early as there is room. Those inside the window were noted in the order of their uses; the
+ * eviction before it is the last one of that segment noted earlier.
+ */
+static void pull_forward(struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->segment_count; i++)
+        plan->segments[i].out_since = 0;
+    for (uint32_t i = 0; i < plan->action_count; i++) {
+        struct plan_action *action = &plan->actions[i];
+        struct plan_segment *entry = &plan->segments[action->segment];
+
+        if (action->kind == PLAN_EVICT)
+            entry->out_since = action->at + 1;
+        else if (action->kind == PLAN_FETCH)
+            action->at = earliest(plan, entry->segment->size, entry->out_since, action->use);
+    }
+}
+
+struct survivor {
+    uint64_t beyond;
+    uint32_t segment;
+};
+
+static int by_next_use(const void *a, const void *b)
+{
+    const struct survivor *x = a, *y = b;
+
+    return x->beyond < y->beyond ? -1 : x->beyond > y->beyond;
+}
+
+/* What is out at the end and will be needed in the next round comes back where this window has room at its
+ * end. */
+static int fetch_beyond(struct plan *plan)
+{
+    struct survivor *survivors = malloc((plan->segment_count + 1) * sizeof *survivors);
+    uint32_t count = 0;
+    int error = 0;
+
+    if (!survivors)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < plan->segment_count; i++)
+        if (plan->segments[i].out && plan->segments[i].beyond < plan->length + (uint64_t)PLAN_NEVER)
+            survivors[count++] = (struct survivor){plan->segments[i].beyond, i};
+    qsort(survivors, count, sizeof *survivors, by_next_use);
+    for (uint32_t i = 0; i < count && !error; i++) {
+        struct plan_segment *entry = &plan->segments[survivors[i].segment];
+        uint32_t at = earliest(plan, entry->segment->size, entry->out_since, plan->length);
+
+        if (at == plan->length)
+            break; /* what is used later has no better claim */
+        error = action_add(plan, PLAN_FETCH, survivors[i].segment, at, plan->length);
+    }
+    free(survivors);
+    return error;
+}
+
+static void order_actions(struct plan *plan)
+{
+    for (uint32_t i = 0; i <= plan->length; i++)
+        plan->head[i] = PLAN_NEVER;
+    for (uint32_t i = plan->action_count; i-- > 0;) {
+        plan->actions[i].next = plan->head[plan->actions[i].at];
+        plan->head[plan->actions[i].at] = i;
+    }
+}
+
+void plan_free(struct cache *cache, struct plan *plan)
+{
+    (void)cache;
+    for (uint32_t i = 0; i < plan->segment_count; i++)
+        plan->segments[i].segment->plan_index = PLAN_NEVER;
+    free(plan->segments);
+    free(plan->touch);
+    free(plan->touch_first);
+    free(plan->position);
+    free(plan->actions);
+    free(plan->head);
+    free(plan->pending);
+    free(plan->occupied);
+    free(plan);
+}
+
+int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned count, struct plan **out)
+{
+    struct plan *plan = calloc(1, sizeof *plan);
+    uint64_t room =
+        cache->frames.limit > cache->frames.outside ? cache->frames.limit - cache->frames.outside : 0;
+    int error = -ENOMEM;
+
+    if (!plan)
+        return -ENOMEM;
+    plan->length = count;
+    plan->capacity = room - PLAN_SLACK(room);
+    plan->touch_first = malloc((count + 1) * sizeof *plan->touch_first);
+    plan->head = malloc((count + 1) * sizeof *plan->head);
+    plan->occupied = calloc(count + 1, sizeof *plan->occupied);
+    if (plan->touch_first && plan->head && plan->occupied)
+        error = collect(cache, plan, ops);
+    if (!error)
+        error = predict(cache, plan);
+    if (!error)
+        error = sweep(plan);
+    if (!error) {
+        pull_forward(plan);
+        error = fetch_beyond(plan);
+    }
+    if (!error) {
+        plan->pending = malloc((plan->action_count + 1) * sizeof *plan->pending);
+        error = plan->pending ? 0 : -ENOMEM;
+    }
+    if (error) {
+        plan_free(cache, plan);
+        return error;
+    }
+    order_actions(plan);
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        plan->segments[i].cursor = 0;
+        plan->segments[i].segment->next_use = cache->plan_base + next_use(plan, &plan->segments[i]);
+    }
+    *out = plan;
+    return 0;
+}
+
+static void evict_now(struct cache *cache, struct segment *segment)
+{
+    struct cache_failure failure;
+    struct need need;
+
+    while (segment->state == SEGMENT_RESIDENT && segment->filled && policy_movable(segment)) {
+        int error = residency_evict(cache, segment, &need, &failure);
+
+        if (error == -EAGAIN)
+            error = cache_satisfy(cache, &need);
+        if (error)
+            return; /* it stays; the need will find a way or say why not */
+    }
+}
+
+/* True if the fetch need not be tried again. */
+static bool fetch_now(struct cache *cache, struct segment *segment)
+{
+    struct cache_failure failure;
+    struct need need;
+
+    while (segment->state == SEGMENT_SPILLED && !segment->fixed) {
+        int error = residency_fill_free(cache, segment, &need, &failure);
+
+        if (error == -EBUSY)
+            return false;
+        if (error == -EAGAIN)
+            error = cache_satisfy(cache, &need);
+        if (error)
+            return true;
+    }
+    return true;
+}
+
+static void fetches_go_on(struct cache *cache, struct plan *plan, unsigned position)
+{
+    uint32_t kept = 0;
+    bool blocked = false;
+
+    for (uint32_t i = 0; i < plan->pending_count; i++) {
+        const struct plan_action *action = &plan->actions[plan->pending[i]];
+
+        if (action->use <= position)
+            continue; /* the operation does it itself */
+        /* In order: a later one must not take the frames that an earlier one waits for. */
+        if (!blocked && fetch_now(cache, plan->segments[action->segment].segment))
+            continue;
+        blocked = true;
+        plan->pending[kept++] = plan->pending[i];
+    }
+    plan->pending_count = kept;
+}
+
+void plan_step(struct cache *cache, struct plan *plan, unsigned position)
+{
+    while (cache->placing)
+        pthread_cond_wait(&cache->changed, &cache->lock);
+    for (uint32_t i = plan->head[position]; i != PLAN_NEVER; i = plan->actions[i].next) {
+        const struct plan_action *action = &plan->actions[i];
+        struct segment *segment = plan->segments[action->segment].segment;
+
+        switch (action->kind) {
+        case PLAN_DROP:
+            if (segment->pins == 0 && segment->slot_pins == 0 && !segment->fixed)
+                residency_forget(cache, segment);
+            break;
+        case PLAN_EVICT:
+            evict_now(cache, segment);
+            break;
+        case PLAN_FETCH:
+            plan->pending[plan->pending_count++] = i;
+            break;
+        }
+    }
+    fetches_go_on(cache, plan, position);
+    if (position == plan->length)
+        return;
+    for (uint32_t k = plan->touch_first[position]; k < plan->touch_first[position + 1]; k++) {
+        struct plan_segment *entry = &plan->segments[plan->touch[k]];
+
+        entry->cursor++;
+        entry->segment->next_use = cache->plan_base + next_use(plan, entry);
+    }
+}
+
+void cache_window_begin(struct cache *cache, const struct cache_planned_op *ops, unsigned count)
+{
+    pthread_mutex_lock(&cache->lock);
+    while (cache->in_window)
+        pthread_cond_wait(&cache->changed, &cache->lock);
+    cache->in_window = true;
+    if (plan_make(cache, ops, count, &cache->plan))
+        cache->plan = NULL;
+    pthread_mutex_unlock(&cache->lock);
+}
+
+void cache_window_step(struct cache *cache, unsigned position)
+{
+    pthread_mutex_lock(&cache->lock);
+    if (cache->plan)
+        plan_step(cache, cache->plan, position);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+void cache_window_end(struct cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    if (cache->plan) {
+        plan_step(cache, cache->plan, cache->plan->length);
+        cache->plan_base += cache->plan->length;
+        plan_free(cache, cache->plan);
+        cache->plan = NULL;
+        cache->last_births = cache->births;
+        cache->births = 0;
+        cache->window++;
+    }
+    cache->in_window = false;
+    pthread_cond_broadcast(&cache->changed);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+bool cache_under_pressure(const struct cache *cache)
+{
+    return __atomic_load_n(&cache->pressure, __ATOMIC_RELAXED);
+}

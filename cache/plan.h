@@ -1,0 +1,73 @@
+/*
+ * plan.h - what leaves and what arrives before each operation of a window.
+ *
+ * A window is a run of operations that the job has already issued and the hooks still hold back
+ * (hooks/window.h): within it every use and every free is known. The plan made from it (plan.c, greedy):
+ *
+ *   - at each operation whose memory does not fit, what is used furthest ahead gives way (Belady's MIN), but
+ * its copy-out is issued right after its last use before, not at the need;
+ *   - what comes back is issued as early as there is room for it at every moment until it is used, in the
+ * order of use;
+ *   - what is freed inside the window is dropped after its last use in it: known dead, not written back.
+ *
+ * Beyond the window the next round is predicted: an allocation is used next where it was used first in this
+ * window, or, if it was born in this one, where the one born at the same place of the round before was. A
+ * prediction decides about speed only: the plan moves copies, each with all its edges, and an operation
+ * brings in whatever is missing itself.
+ *
+ * Called with the cache's lock held.
+ */
+#ifndef HBMSPILL_CACHE_PLAN_H
+#define HBMSPILL_CACHE_PLAN_H
+
+#include "cache/internal.h"
+
+enum { PLAN_NEVER = UINT32_MAX };
+
+/* A segment's part in the window. */
+struct plan_segment {
+    struct segment *segment;
+    uint32_t first_use, uses; /* in plan.position, ascending */
+    uint32_t cursor;          /* uses already passed */
+    uint32_t last;            /* position of the last use passed, PLAN_NEVER before the first */
+    uint32_t dies;            /* position of the free that leaves nothing of it, PLAN_NEVER if it survives */
+    uint32_t stamp;           /* operation that touches it now */
+    uint32_t out_since;       /* position at which it was evicted */
+    uint32_t frees;
+    uint64_t beyond; /* predicted position of its first use after the window */
+    bool in, out;    /* contents in HBM; contents in the slot */
+};
+
+enum plan_kind { PLAN_DROP, PLAN_EVICT, PLAN_FETCH };
+
+struct plan_action {
+    enum plan_kind kind;
+    uint32_t segment; /* index */
+    uint32_t at;      /* issued before the operation at this position */
+    uint32_t use;     /* fetch: position that needs it, the window's length if beyond */
+    uint32_t next;    /* of those at the same position */
+};
+
+struct plan {
+    uint32_t length;   /* operations */
+    uint64_t capacity; /* bytes of HBM planned with */
+    struct plan_segment *segments;
+    uint32_t segment_count, segment_capacity;
+    uint32_t *touch;       /* segment indices, operation by operation */
+    uint32_t *touch_first; /* length + 1: where an operation's begin */
+    uint32_t *position;    /* uses, segment by segment */
+    struct plan_action *actions;
+    uint32_t action_count, action_capacity;
+    uint32_t *head;    /* length + 1: first action at a position, PLAN_NEVER if none */
+    uint32_t *pending; /* fetches due, in order of use, not done yet */
+    uint32_t pending_count;
+    int64_t *occupied; /* length: bytes in HBM during an operation */
+};
+
+/* -ENOMEM: no plan, which is no error for the job. */
+int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned count, struct plan **out);
+/* Issues what is due before operation `position'. May release and take the lock. */
+void plan_step(struct cache *cache, struct plan *plan, unsigned position);
+void plan_free(struct cache *cache, struct plan *plan);
+
+#endif
