@@ -204,6 +204,19 @@ int cache_stream_retire(struct cache *cache, struct stream_key stream)
     return error;
 }
 
+int cache_record_always(struct cache *cache, bool on)
+{
+    int error = 0;
+
+    pthread_mutex_lock(&cache->lock);
+    cache->record_always = on;
+    for (unsigned i = STREAM_OUT + 1; on && i < EDGES_STREAMS && !error; i++)
+        if (cache->streams.stream[i].used)
+            error = stream_record(&cache->streams, i);
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}
+
 void cache_outside(struct cache *cache, int64_t bytes)
 {
     pthread_mutex_lock(&cache->lock);

@@ -127,6 +127,13 @@ int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failu
 /* The job is about to destroy a stream. */
 int cache_stream_retire(struct cache *cache, struct stream_key stream);
 
+/*
+ * While it is on, an event is recorded after every operation, and for all that was queued before it is turned
+ * on. For captures: a stream that captures takes no event that could be waited for, nor does the legacy
+ * stream beside it, so by then nothing may be left to record there.
+ */
+int cache_record_always(struct cache *cache, bool on);
+
 /* HBM the job holds outside the frames changed by so many bytes (either sign). */
 void cache_outside(struct cache *cache, int64_t bytes);
 /* Gives HBM back to the driver, moving data out if need be; returns the bytes released. Waits for the GPU. */

@@ -27,6 +27,7 @@ struct cache {
     unsigned in_flight;   /* operations between begin and end */
     bool placing;         /* one operation at a time may be looking for room */
     bool pressure;        /* HBM was full once: events are worth recording */
+    bool record_always;   /* cache_record_always */
     uint64_t live_bytes;  /* asked for by the job */
     bool in_window;
     struct plan *plan;            /* of the window being carried out, NULL outside */

@@ -1,4 +1,5 @@
 #include "hooks/gpu.h"
+#include "hooks/capture.h"
 #include "hooks/host_memory.h"
 #include "shim/log.h"
 #include "shim/options.h"
@@ -230,6 +231,7 @@ static struct gpu *make(CUdevice device)
     }
     gpus[gpu_count] = gpu;
     atomic_fetch_add_explicit(&gpu_count, 1, memory_order_release);
+    capture_gpu_made(gpu);
     log_info("gpu",
              "device %d: %llu MiB of HBM to use (%llu free of %llu), %llu MiB of host memory behind it",
              device, (unsigned long long)(gpu->hbm_limit / MIB), (unsigned long long)(free_bytes / MIB),

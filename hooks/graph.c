@@ -37,6 +37,13 @@ struct graph {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct graph *graphs, *execs;
 
+/*
+ * A node does not say which graph it is in, and the driver makes some that nobody added: those of a clone,
+ * and of the copy of a child that its parent has. What such a node is given is kept under this handle, and
+ * every graph that is instantiated afterwards is taken to touch it.
+ */
+static const char unplaced;
+
 static struct graph *find(struct graph **table, const void *handle, bool make)
 {
     struct graph *graph;
@@ -66,6 +73,7 @@ static void sets_free(struct node_set *sets)
 static void forget(struct graph **table, const void *handle)
 {
     struct graph *graph, *body, *next;
+    const void *none = &unplaced;
 
     pthread_mutex_lock(&lock);
     HASH_FIND_PTR(*table, &handle, graph);
@@ -82,6 +90,12 @@ static void forget(struct graph **table, const void *handle)
                 sets_free(body->sets);
                 free(body);
             }
+        }
+        HASH_FIND_PTR(graphs, &none, body);
+        if (body && HASH_COUNT(graphs) == 1) { /* no graph is left that such a node could be in */
+            HASH_DEL(graphs, body);
+            sets_free(body->sets);
+            free(body);
         }
     }
     pthread_mutex_unlock(&lock);
@@ -146,9 +160,12 @@ CUresult graph_note(CUgraph graph, CUgraphNode node, const struct touches *touch
     return note(&graphs, graph, node, touches, open);
 }
 
-/* With the lock: all sets of `graph', bodies of its conditional nodes included, into one set or one by one.
+/*
+ * With the lock: all sets of `graph', bodies of its conditional nodes included, into one set or one by one;
+ * these stay the same nodes' in an instantiated graph, not in another graph.
  */
-static bool copy_sets(const struct graph *graph, struct graph *into, struct node_set *into_set)
+static bool copy_sets(const struct graph *graph, struct graph *into, struct node_set *into_set,
+                      bool keep_nodes)
 {
     struct graph *body, *next;
     struct node_set *set;
@@ -161,7 +178,7 @@ static bool copy_sets(const struct graph *graph, struct graph *into, struct node
             target = calloc(1, sizeof *target);
             if (!target)
                 return false;
-            target->node = set->node;
+            target->node = keep_nodes ? set->node : NULL;
             LL_PREPEND(into->sets, target);
         }
         target->open |= set->open;
@@ -170,7 +187,7 @@ static bool copy_sets(const struct graph *graph, struct graph *into, struct node
     }
     HASH_ITER(hh, graphs, body, next)
     {
-        if (body->parent && body->parent == graph->handle && !copy_sets(body, into, into_set))
+        if (body->parent && body->parent == graph->handle && !copy_sets(body, into, into_set, keep_nodes))
             return false;
     }
     return true;
@@ -188,7 +205,7 @@ static CUresult adopt(struct graph **table, const void *handle, CUgraphNode node
     if (from) {
         parent = find(table, handle, true);
         set = parent ? set_for(parent, node) : NULL;
-        kept = set && copy_sets(from, parent, set);
+        kept = set && copy_sets(from, parent, set, false);
     }
     pthread_mutex_unlock(&lock);
     return kept ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -197,14 +214,16 @@ static CUresult adopt(struct graph **table, const void *handle, CUgraphNode node
 /* `handle' has what `graph' has, and nothing else. */
 static CUresult duplicate(struct graph **table, const void *handle, CUgraph graph)
 {
-    struct graph *copy, *from;
-    bool kept;
+    bool keep_nodes = table == &execs, kept;
+    struct graph *copy, *from, *others;
 
     forget(table, handle);
     pthread_mutex_lock(&lock);
     from = find(&graphs, graph, false);
+    others = keep_nodes ? find(&graphs, &unplaced, false) : NULL;
     copy = find(table, handle, true); /* also where it touches nothing: then that is known */
-    kept = copy && (!from || copy_sets(from, copy, NULL));
+    kept = copy && (!from || copy_sets(from, copy, NULL, keep_nodes)) &&
+           (!others || copy_sets(others, copy, NULL, keep_nodes));
     pthread_mutex_unlock(&lock);
     return kept ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -260,11 +279,26 @@ static CUresult note_open(struct graph **table, const void *handle, CUgraphNode 
     return note(table, handle, node, &touches, true);
 }
 
+/* What is added to the graph is the parent's too: a conditional body, or the parent's copy of a child. */
+static CUresult note_body(CUgraph graph, CUgraph parent)
+{
+    struct graph *body;
+
+    pthread_mutex_lock(&lock);
+    body = find(&graphs, graph, true);
+    if (body)
+        body->parent = parent;
+    if (!find(&graphs, parent, true)) /* it need not have a node of its own that touches anything */
+        body = NULL;
+    pthread_mutex_unlock(&lock);
+    return body ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 /* By the general form of node parameters. Kinds without memory of their own leave nothing. */
 static CUresult note_params(struct graph **table, const void *handle, CUgraphNode node, CUgraph graph,
                             const CUgraphNodeParams *params)
 {
-    struct graph *body;
+    CUresult status = CUDA_SUCCESS;
 
     switch (params->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -278,16 +312,10 @@ static CUresult note_params(struct graph **table, const void *handle, CUgraphNod
     case CU_GRAPH_NODE_TYPE_GRAPH:
         return adopt(table, handle, node, params->graph.graph);
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-        for (unsigned i = 0; params->conditional.phGraph_out && i < params->conditional.size; i++) {
-            pthread_mutex_lock(&lock);
-            body = find(&graphs, params->conditional.phGraph_out[i], true);
-            if (body)
-                body->parent = graph;
-            pthread_mutex_unlock(&lock);
-            if (!body)
-                return CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        return CUDA_SUCCESS;
+        for (unsigned i = 0; params->conditional.phGraph_out && i < params->conditional.size; i++)
+            if (status == CUDA_SUCCESS)
+                status = note_body(params->conditional.phGraph_out[i], graph);
+        return status;
     case CU_GRAPH_NODE_TYPE_EMPTY:
     case CU_GRAPH_NODE_TYPE_HOST:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
@@ -313,6 +341,14 @@ CUresult hook_cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CU
     return NOTED(hbmspill_real.cuGraphAddKernelNode_v2(node, graph, dependencies, count, params),
                  note_kernel(&graphs, graph, *node, params->func ? params->func : (CUfunction)params->kern,
                              params->kernelParams, params->extra));
+}
+
+/* The plain names: the first versions, whose structure ends with `extra'. */
+CUresult hook_cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                   size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+    return NOTED(hbmspill_real.cuGraphAddKernelNode(node, graph, dependencies, count, params),
+                 note_kernel(&graphs, graph, *node, params->func, params->kernelParams, params->extra));
 }
 
 CUresult hook_cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
@@ -357,12 +393,12 @@ CUresult hook_cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphN
                  note_params(&graphs, graph, *node, graph, params));
 }
 
-/* A node does not say which graph it is in, so its set is looked for in all of them. */
+/* Its set is looked for in all graphs. */
 static CUgraph graph_of(CUgraphNode node)
 {
     struct graph *graph, *next;
     struct node_set *set;
-    CUgraph found = NULL;
+    CUgraph found = (CUgraph)&unplaced;
 
     pthread_mutex_lock(&lock);
     HASH_ITER(hh, graphs, graph, next)
@@ -377,12 +413,50 @@ static CUgraph graph_of(CUgraphNode node)
     return found;
 }
 
+/* The handle may be given to a node of another graph. */
+static void forget_node(CUgraphNode node)
+{
+    struct graph *graph, *next;
+    struct node_set *set;
+
+    pthread_mutex_lock(&lock);
+    HASH_ITER(hh, graphs, graph, next)
+    {
+        LL_SEARCH_SCALAR(graph->sets, set, node, node);
+        if (set) {
+            LL_DELETE(graph->sets, set);
+            free(set->touch);
+            free(set);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+CUresult hook_cuGraphDestroyNode(CUgraphNode node)
+{
+    if (shim_active())
+        forget_node(node);
+    return hbmspill_real.cuGraphDestroyNode(node);
+}
+
+CUresult hook_cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph)
+{
+    return NOTED(hbmspill_real.cuGraphChildGraphNodeGetGraph(node, graph), note_body(*graph, graph_of(node)));
+}
+
 CUresult hook_cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
 {
     return NOTED(hbmspill_real.cuGraphKernelNodeSetParams_v2(node, params),
                  note_kernel(&graphs, graph_of(node), node,
                              params->func ? params->func : (CUfunction)params->kern, params->kernelParams,
                              params->extra));
+}
+
+CUresult hook_cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+    return NOTED(
+        hbmspill_real.cuGraphKernelNodeSetParams(node, params),
+        note_kernel(&graphs, graph_of(node), node, params->func, params->kernelParams, params->extra));
 }
 
 CUresult hook_cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *params)
@@ -446,12 +520,26 @@ CUresult hook_cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecU
     return NOTED(hbmspill_real.cuGraphExecUpdate_v2(exec, graph, info), duplicate(&execs, exec, graph));
 }
 
+CUresult hook_cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
+                                CUgraphExecUpdateResult *result)
+{
+    return NOTED(hbmspill_real.cuGraphExecUpdate(exec, graph, error_node, result),
+                 duplicate(&execs, exec, graph));
+}
+
 CUresult hook_cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                                 const CUDA_KERNEL_NODE_PARAMS *params)
 {
     return NOTED(hbmspill_real.cuGraphExecKernelNodeSetParams_v2(exec, node, params),
                  note_kernel(&execs, exec, node, params->func ? params->func : (CUfunction)params->kern,
                              params->kernelParams, params->extra));
+}
+
+CUresult hook_cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                             const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+    return NOTED(hbmspill_real.cuGraphExecKernelNodeSetParams(exec, node, params),
+                 note_kernel(&execs, exec, node, params->func, params->kernelParams, params->extra));
 }
 
 CUresult hook_cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params,

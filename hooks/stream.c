@@ -3,7 +3,7 @@
  */
 #include "hooks/gpu.h"
 
-CUresult hook_cuStreamDestroy_v2(CUstream stream)
+static void retire(CUstream stream)
 {
     struct gpu *gpu;
 
@@ -15,5 +15,17 @@ CUresult hook_cuStreamDestroy_v2(CUstream stream)
         if (error) /* it cannot be waited for afterwards: it is waited for now */
             (void)hbmspill_real.cuStreamSynchronize(stream);
     }
+}
+
+CUresult hook_cuStreamDestroy_v2(CUstream stream)
+{
+    retire(stream);
     return hbmspill_real.cuStreamDestroy_v2(stream);
+}
+
+/* The plain name: the first version, which differs only in the symbol. */
+CUresult hook_cuStreamDestroy(CUstream stream)
+{
+    retire(stream);
+    return hbmspill_real.cuStreamDestroy(stream);
 }

@@ -169,7 +169,12 @@ TOUCHING_HOOK(cuMemcpy3DBatchAsync_v2_ptsz,
         return status == CUDA_SUCCESS ? hbmspill_real.symbol arguments : status;                             \
     }
 
+/* The plain names are the first versions, with the same parameters. */
 #define VALUE_HOOKS(symbol, type)                                                                            \
+    FIXING_HOOK(symbol, (CUstream stream, CUdeviceptr address, type value, unsigned flags),                  \
+                (stream, address, value, flags), address)                                                    \
+    FIXING_HOOK(symbol##_ptsz, (CUstream stream, CUdeviceptr address, type value, unsigned flags),           \
+                (stream, address, value, flags), address)                                                    \
     FIXING_HOOK(symbol##_v2, (CUstream stream, CUdeviceptr address, type value, unsigned flags),             \
                 (stream, address, value, flags), address)                                                    \
     FIXING_HOOK(symbol##_v2_ptsz, (CUstream stream, CUdeviceptr address, type value, unsigned flags),        \
@@ -191,22 +196,18 @@ static CUresult fix_batch(const CUstreamBatchMemOpParams *list, unsigned count)
     return status;
 }
 
-CUresult hook_cuStreamBatchMemOp_v2(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list,
-                                    unsigned flags)
-{
-    CUresult status = fix_batch(list, count);
+#define BATCH_HOOK(symbol)                                                                                   \
+    CUresult hook_##symbol(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list, unsigned flags)  \
+    {                                                                                                        \
+        CUresult status = fix_batch(list, count);                                                            \
+                                                                                                             \
+        return status == CUDA_SUCCESS ? hbmspill_real.symbol(stream, count, list, flags) : status;           \
+    }
 
-    return status == CUDA_SUCCESS ? hbmspill_real.cuStreamBatchMemOp_v2(stream, count, list, flags) : status;
-}
-
-CUresult hook_cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list,
-                                         unsigned flags)
-{
-    CUresult status = fix_batch(list, count);
-
-    return status == CUDA_SUCCESS ? hbmspill_real.cuStreamBatchMemOp_v2_ptsz(stream, count, list, flags)
-                                  : status;
-}
+BATCH_HOOK(cuStreamBatchMemOp)
+BATCH_HOOK(cuStreamBatchMemOp_ptsz)
+BATCH_HOOK(cuStreamBatchMemOp_v2)
+BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz)
 
 static uint64_t texture_address(const CUDA_RESOURCE_DESC *resource)
 {

@@ -26,7 +26,18 @@
 #undef cuMemAllocAsync
 #undef cuMemAllocFromPoolAsync
 #undef cuMemFreeAsync
+#undef cuStreamBeginCapture
 #undef cuStreamBeginCaptureToGraph
+#undef cuStreamDestroy
+#undef cuStreamWaitValue32
+#undef cuStreamWaitValue64
+#undef cuStreamWriteValue32
+#undef cuStreamWriteValue64
+#undef cuStreamBatchMemOp
+#undef cuGraphAddKernelNode
+#undef cuGraphKernelNodeSetParams
+#undef cuGraphExecKernelNodeSetParams
+#undef cuGraphExecUpdate
 #undef cuStreamEndCapture
 #undef cuLaunchKernel
 #undef cuLaunchKernelEx
@@ -51,6 +62,10 @@
 #undef cuStreamSynchronize
 #undef cuStreamWaitEvent
 #undef cuEventRecord
+
+/* Types of first versions that cudaTypedefs.h gives to those who define __CUDA_API_VERSION_INTERNAL alone. */
+typedef CUresult(CUDAAPI *PFN_cuStreamDestroy_v2000)(CUstream);
+typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000)(CUstream);
 
 /* clang-format off */
 #define HBMSPILL_HOOKED(X) \
@@ -92,6 +107,9 @@
     X(cuTensorMapEncodeIm2colWide, PFN_cuTensorMapEncodeIm2colWide_v12080) \
     X(cuTensorMapReplaceAddress, PFN_cuTensorMapReplaceAddress_v12000) \
     X(cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000) \
+    X(cuStreamDestroy, PFN_cuStreamDestroy_v2000) \
+    X(cuStreamBeginCapture, PFN_cuStreamBeginCapture_v10000) \
+    X(cuStreamBeginCapture_ptsz, PFN_cuStreamBeginCapture_v10000) \
     X(cuStreamBeginCapture_v2, PFN_cuStreamBeginCapture_v10010) \
     X(cuStreamBeginCapture_v2_ptsz, PFN_cuStreamBeginCapture_v10010_ptsz) \
     X(cuStreamBeginCaptureToGraph, PFN_cuStreamBeginCaptureToGraph_v12030) \
@@ -99,6 +117,16 @@
     X(cuStreamEndCapture, PFN_cuStreamEndCapture_v10000) \
     X(cuStreamEndCapture_ptsz, PFN_cuStreamEndCapture_v10000_ptsz) \
     X(cuStreamBatchMemOp_v2, PFN_cuStreamBatchMemOp_v11070) \
+    X(cuStreamBatchMemOp, PFN_cuStreamBatchMemOp_v8000) \
+    X(cuStreamBatchMemOp_ptsz, PFN_cuStreamBatchMemOp_v8000_ptsz) \
+    X(cuStreamWaitValue32, PFN_cuStreamWaitValue32_v8000) \
+    X(cuStreamWaitValue32_ptsz, PFN_cuStreamWaitValue32_v8000_ptsz) \
+    X(cuStreamWaitValue64, PFN_cuStreamWaitValue64_v9000) \
+    X(cuStreamWaitValue64_ptsz, PFN_cuStreamWaitValue64_v9000_ptsz) \
+    X(cuStreamWriteValue32, PFN_cuStreamWriteValue32_v8000) \
+    X(cuStreamWriteValue32_ptsz, PFN_cuStreamWriteValue32_v8000_ptsz) \
+    X(cuStreamWriteValue64, PFN_cuStreamWriteValue64_v9000) \
+    X(cuStreamWriteValue64_ptsz, PFN_cuStreamWriteValue64_v9000_ptsz) \
     X(cuStreamBatchMemOp_v2_ptsz, PFN_cuStreamBatchMemOp_v11070_ptsz) \
     X(cuLaunchKernel, PFN_cuLaunchKernel_v4000) \
     X(cuLaunchKernel_ptsz, PFN_cuLaunchKernel_v7000_ptsz) \
@@ -114,6 +142,12 @@
     X(cuLibraryLoadData, PFN_cuLibraryLoadData_v12000) \
     X(cuLibraryUnload, PFN_cuLibraryUnload_v12000) \
     X(cuGraphAddKernelNode_v2, PFN_cuGraphAddKernelNode_v12000) \
+    X(cuGraphAddKernelNode, PFN_cuGraphAddKernelNode_v10000) \
+    X(cuGraphKernelNodeSetParams, PFN_cuGraphKernelNodeSetParams_v10000) \
+    X(cuGraphExecKernelNodeSetParams, PFN_cuGraphExecKernelNodeSetParams_v10010) \
+    X(cuGraphExecUpdate, PFN_cuGraphExecUpdate_v10020) \
+    X(cuGraphDestroyNode, PFN_cuGraphDestroyNode_v10000) \
+    X(cuGraphChildGraphNodeGetGraph, PFN_cuGraphChildGraphNodeGetGraph_v10000) \
     X(cuGraphAddMemcpyNode, PFN_cuGraphAddMemcpyNode_v10000) \
     X(cuGraphAddMemsetNode, PFN_cuGraphAddMemsetNode_v10000) \
     X(cuGraphAddChildGraphNode, PFN_cuGraphAddChildGraphNode_v10000) \

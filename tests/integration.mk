@@ -1,16 +1,29 @@
 # Jobs in C on the synthetic GPU with the library preloaded.
 if HAVE_CHECK
-integration_tests = %D%/integration/test_alloc
+integration_tests = %D%/integration/test_alloc %D%/integration/test_streams %D%/integration/test_graphs
 check_PROGRAMS += $(integration_tests)
 TESTS += $(integration_tests)
+check_LTLIBRARIES += %D%/integration/libjob.la
 endif
 
-integration_sources = %D%/integration/scenario.c %D%/integration/scenario.h %D%/integration/job.c \
+# What they share: the runner, the table of driver functions, the kernels.
+%C%_integration_libjob_la_SOURCES = %D%/integration/scenario.c %D%/integration/scenario.h %D%/integration/job.c \
 	%D%/integration/job.h %D%/integration/kernels.c
-integration_cppflags = $(AM_CPPFLAGS) -DSYNTHETIC_DIR='"$(abs_top_builddir)/synthetic"' \
+%C%_integration_libjob_la_CPPFLAGS = $(AM_CPPFLAGS) -DSYNTHETIC_DIR='"$(abs_top_builddir)/synthetic"' \
 	-DPRELOAD_LIBRARY='"$(abs_top_builddir)/.libs/libhbmspill.so"'
+%C%_integration_libjob_la_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
-%C%_integration_test_alloc_SOURCES = %D%/integration/test_alloc.c $(integration_sources)
-%C%_integration_test_alloc_CPPFLAGS = $(integration_cppflags)
-%C%_integration_test_alloc_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-%C%_integration_test_alloc_LDADD = $(CHECK_LIBS)
+integration_cflags = $(AM_CFLAGS) $(CHECK_CFLAGS)
+integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
+
+%C%_integration_test_alloc_SOURCES = %D%/integration/test_alloc.c
+%C%_integration_test_alloc_CFLAGS = $(integration_cflags)
+%C%_integration_test_alloc_LDADD = $(integration_libs)
+
+%C%_integration_test_streams_SOURCES = %D%/integration/test_streams.c
+%C%_integration_test_streams_CFLAGS = $(integration_cflags)
+%C%_integration_test_streams_LDADD = $(integration_libs)
+
+%C%_integration_test_graphs_SOURCES = %D%/integration/test_graphs.c
+%C%_integration_test_graphs_CFLAGS = $(integration_cflags)
+%C%_integration_test_graphs_LDADD = $(integration_libs)

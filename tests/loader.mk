@@ -31,7 +31,7 @@ EXTRA_%C%_unit_test_loader_DEPENDENCIES = %D%/loader/typedefs.txt
 CLEANFILES = %D%/loader/typedefs.txt
 %D%/loader/typedefs.txt: Makefile
 	$(AM_V_GEN)$(MKDIR_P) %D%/loader && echo '#include <cudaTypedefs.h>' | \
-		$(CPP) $(CUDA_CPPFLAGS) -P - > $@.tmp && mv $@.tmp $@
+		$(CPP) $(CUDA_CPPFLAGS) -D__CUDA_API_VERSION_INTERNAL -P - > $@.tmp && mv $@.tmp $@
 
 loader_module = -module -avoid-version -shared -rpath /nowhere
 check_LTLIBRARIES += \

@@ -2,9 +2,9 @@
  * scenario.h - a job in C, run as a process of its own on the synthetic GPU with the library preloaded.
  *
  * A test program is a table of scenarios. Called without arguments it is a Check program: every scenario is
- * run under every schedule, in a process of its own, and what that process left behind is looked at. Called
- * as `PROGRAM NAME` it is the job of that scenario; the environment is then the caller's, and a failure
- * prints the command that repeats it.
+ * run in a process of its own: without the library on a big GPU, then with it on a small one under every
+ * schedule; what the process left behind is looked at. Called as `PROGRAM NAME` it is the job of that
+ * scenario; the environment is then the caller's, and a failure prints the command that repeats it.
  */
 #ifndef HBMSPILL_TESTS_INTEGRATION_SCENARIO_H
 #define HBMSPILL_TESTS_INTEGRATION_SCENARIO_H
@@ -21,18 +21,18 @@ struct outcome {
 };
 
 enum {
-    SCENARIO_ONCE = 1,      /* the eager schedule only */
-    SCENARIO_SPILLS = 2,    /* at least one eviction must have happened */
-    SCENARIO_UNCOUNTED = 4, /* makes copies that the statistics do not give the bytes of */
-    SCENARIO_HAZARDS = 8,   /* the job itself does what the driver calls a hazard */
-    SCENARIO_NO_SHIM = 16,  /* without the preload */
+    SCENARIO_ONCE = 1,        /* the eager schedule only */
+    SCENARIO_SPILLS = 2,      /* at least one eviction must have happened */
+    SCENARIO_UNCOUNTED = 4,   /* makes copies that the statistics do not give the bytes of */
+    SCENARIO_HAZARDS = 8,     /* the job itself does what the driver calls a hazard */
+    SCENARIO_NOT_NATIVE = 16, /* is about what only the library does */
 };
 
 struct scenario {
     const char *name;
     void (*job)(void);
     unsigned flags;
-    const char *hbm;                         /* SYNTHETIC_GPU_HBM; NULL: 40M */
+    const char *hbm;                         /* SYNTHETIC_GPU_HBM of the small GPU; NULL: 40M */
     const char *variables;                   /* more NAME=VALUE, separated by spaces; they win */
     void (*inspect)(const struct outcome *); /* may be NULL; fails by ck_assert_ */
 };

@@ -1,0 +1,289 @@
+/*
+ * Work in many streams, ordered as CUDA orders it and in no other way, over memory that does not fit.
+ */
+#include "tests/integration/job.h"
+#include "tests/integration/scenario.h"
+
+#include <check.h>
+#include <pthread.h>
+
+enum { BYTES = 3 << 20, WORDS = BYTES / 4 };
+
+static CUstream stream_make(unsigned flags)
+{
+    CUstream stream;
+
+    CU(cuStreamCreate(&stream, flags));
+    return stream;
+}
+
+/* The stream waits for all that is in the other now. */
+static void wait_for(CUstream stream, CUstream other)
+{
+    CUevent event;
+
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CU(cuEventRecord(event, other));
+    CU(cuStreamWaitEvent(stream, event, 0));
+    CU(cuEventDestroy(event));
+}
+
+/* Each stream fills its buffers, then adds what its neighbour has. */
+static void ring(unsigned flags, unsigned streams, unsigned each)
+{
+    CUstream stream[8];
+    CUdeviceptr at[8][4];
+
+    for (unsigned s = 0; s < streams; s++) {
+        stream[s] = stream_make(flags);
+        for (unsigned i = 0; i < each; i++)
+            CU(cuMemAllocAsync(&at[s][i], BYTES, stream[s]));
+    }
+    for (unsigned i = 0; i < each; i++)
+        for (unsigned s = 0; s < streams; s++)
+            job_fill(at[s][i], WORDS, 10 * s + i, stream[s]);
+    for (unsigned s = 0; s + 1 < streams; s++) {
+        wait_for(stream[s], stream[s + 1]);
+        for (unsigned i = 0; i < each; i++)
+            job_add(at[s][i], at[s + 1][each - 1 - i], WORDS, stream[s]);
+        wait_for(stream[s + 1], stream[s]);
+    }
+    for (unsigned s = 0; s < streams; s++) {
+        for (unsigned i = 0; i < each; i++) {
+            if (s + 1 < streams)
+                CHECK_SUM(at[s][i], WORDS, 10 * s + i, 10 * (s + 1) + each - 1 - i);
+            else
+                CHECK_WORDS(at[s][i], WORDS, 10 * s + i);
+            CU(cuMemFreeAsync(at[s][i], stream[s]));
+        }
+    }
+    for (unsigned s = 0; s < streams; s++)
+        CU(cuStreamDestroy(stream[s]));
+}
+
+static void non_blocking(void)
+{
+    cuda_start();
+    ring(CU_STREAM_NON_BLOCKING, 6, 3);
+}
+
+static void blocking(void)
+{
+    cuda_start();
+    ring(CU_STREAM_DEFAULT, 6, 3);
+}
+
+/* The legacy stream by both its names, ordered against a blocking stream without any event. */
+static void legacy(void)
+{
+    enum { COUNT = 14 };
+    CUdeviceptr at[COUNT];
+    CUstream stream;
+
+    cuda_start();
+    stream = stream_make(CU_STREAM_DEFAULT);
+    for (unsigned i = 0; i < COUNT; i++) {
+        CU(cuMemAlloc(&at[i], BYTES));
+        job_fill(at[i], WORDS, i, i % 3 == 0 ? stream : i % 3 == 1 ? CU_STREAM_LEGACY : NULL);
+    }
+    for (unsigned i = 0; i + 1 < COUNT; i += 2)
+        job_add(at[i], at[i + 1], WORDS, i % 4 ? stream : NULL);
+    for (unsigned i = 0; i < COUNT; i++) {
+        if (i % 2)
+            CHECK_WORDS(at[i], WORDS, i);
+        else
+            CHECK_SUM(at[i], WORDS, i, i + 1);
+        CU(cuMemFree(at[i]));
+    }
+    CU(cuStreamDestroy(stream));
+}
+
+/* Freed in one stream and given out in another: the new owner comes after the old one. */
+static void free_and_reuse(void)
+{
+    enum { ROUNDS = 12 };
+    CUdeviceptr kept[ROUNDS], sum;
+    CUstream one, two;
+
+    cuda_start();
+    one = stream_make(CU_STREAM_NON_BLOCKING);
+    two = stream_make(CU_STREAM_NON_BLOCKING);
+    CU(cuMemAllocAsync(&sum, BYTES, one));
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        CUdeviceptr a;
+
+        CU(cuMemAllocAsync(&a, BYTES, one));
+        job_fill(a, WORDS, 100 + i, one);
+        job_copy(sum, a, WORDS, one);
+        CU(cuMemFreeAsync(a, one));
+        CU(cuMemAllocAsync(&kept[i], BYTES, two));
+        job_fill(kept[i], WORDS, i, two);
+    }
+    CHECK_WORDS(sum, WORDS, 100 + ROUNDS - 1);
+    for (unsigned i = 0; i < ROUNDS; i++)
+        CHECK_WORDS(kept[i], WORDS, i);
+}
+
+/* A stream goes with its work queued; then its memory has to make way. */
+static void destroyed_with_work(void)
+{
+    enum { COUNT = 10 };
+    CUdeviceptr at[COUNT];
+
+    cuda_start();
+    for (unsigned i = 0; i < COUNT; i++) {
+        CUstream stream = stream_make(CU_STREAM_NON_BLOCKING);
+
+        CU(cuMemAlloc(&at[i], BYTES));
+        job_fill(at[i], WORDS, i, stream);
+        CU(cuStreamDestroy(stream));
+    }
+    job_flush();
+    for (unsigned i = 0; i < COUNT; i++)
+        CHECK_WORDS(at[i], WORDS, i);
+}
+
+/* The same by the function's first version, which has the plain name. */
+static void destroyed_by_old_name(void)
+{
+    __typeof__(&cuStreamDestroy) destroy;
+    enum { COUNT = 10 };
+    CUdeviceptr at[COUNT];
+
+    cuda_start();
+    *(void **)&destroy = job_symbol("cuStreamDestroy");
+    for (unsigned round = 0; round < 4; round++) {
+        for (unsigned i = 0; i < COUNT; i++) {
+            CUstream stream = stream_make(CU_STREAM_NON_BLOCKING);
+
+            if (!round)
+                CU(cuMemAlloc(&at[i], BYTES));
+            job_fill(at[i], WORDS, i + round, stream);
+            destroy(stream);
+        }
+        job_flush();
+        for (unsigned i = 0; i < COUNT; i++)
+            CHECK_WORDS(at[i], WORDS, i + round);
+    }
+}
+
+/* More streams than are known at once, all with work outstanding. */
+static void many(void)
+{
+    enum { STREAMS = 80, BUFFERS = 20, SMALL = 1 << 16 };
+    CUstream stream[STREAMS];
+    CUdeviceptr at[BUFFERS];
+
+    cuda_start();
+    for (unsigned i = 0; i < BUFFERS; i++)
+        CU(cuMemAlloc(&at[i], BYTES));
+    for (unsigned s = 0; s < STREAMS; s++) {
+        stream[s] = stream_make(CU_STREAM_NON_BLOCKING);
+        job_fill(at[s % BUFFERS] + s / BUFFERS * SMALL, SMALL / 4, s, stream[s]);
+    }
+    for (unsigned s = 0; s < STREAMS; s++)
+        CHECK_WORDS(at[s % BUFFERS] + s / BUFFERS * SMALL, SMALL / 4, s);
+    for (unsigned s = 0; s < STREAMS; s++)
+        CU(cuStreamDestroy(stream[s]));
+}
+
+/* The job's own events, recorded and waited for across streams and from the host. */
+static void events(void)
+{
+    enum { COUNT = 14 };
+    CUdeviceptr at[COUNT];
+    CUevent event[COUNT];
+    CUstream one, two;
+
+    cuda_start();
+    one = stream_make(CU_STREAM_NON_BLOCKING);
+    two = stream_make(CU_STREAM_NON_BLOCKING);
+    for (unsigned i = 0; i < COUNT; i++) {
+        CU(cuMemAlloc(&at[i], BYTES));
+        CU(cuEventCreate(&event[i], CU_EVENT_DISABLE_TIMING));
+        job_fill(at[i], WORDS, i, one);
+        CU(cuEventRecord(event[i], one));
+    }
+    for (unsigned i = 0; i + 1 < COUNT; i++) {
+        CU(cuStreamWaitEvent(two, event[i + 1], 0));
+        job_add(at[i], at[i + 1], WORDS, two);
+    }
+    CU(cuEventRecord(event[0], two));
+    CU(cuEventSynchronize(event[0]));
+    CU(cuEventQuery(event[0]));
+    for (unsigned i = 0; i + 1 < COUNT; i++)
+        CHECK_SUM(at[i], WORDS, i, i + 1);
+}
+
+static pthread_barrier_t go, gone;
+static CUdeviceptr thread_at[8];
+
+/* Fills buffers in its own default stream, says so, and ends without waiting. */
+static void *fill_in_own_stream(void *unused)
+{
+    (void)unused;
+    CU(cuCtxSetCurrent(job_context()));
+    for (unsigned i = 0; i < 8; i++)
+        job_fill(thread_at[i], WORDS, i, CU_STREAM_PER_THREAD);
+    pthread_barrier_wait(&go);
+    pthread_barrier_wait(&gone);
+    return NULL;
+}
+
+/* What another thread's default stream still works on has to make way: no event of this thread's tells of it.
+ */
+static void per_thread(void)
+{
+    pthread_t thread;
+
+    cuda_start();
+    pthread_barrier_init(&go, NULL, 2);
+    pthread_barrier_init(&gone, NULL, 2);
+    for (unsigned i = 0; i < 8; i++)
+        CU(cuMemAlloc(&thread_at[i], BYTES));
+    pthread_create(&thread, NULL, fill_in_own_stream, NULL);
+    pthread_barrier_wait(&go);
+    job_flush();
+    pthread_barrier_wait(&gone);
+    pthread_join(thread, NULL);
+    for (unsigned i = 0; i < 8; i++)
+        CHECK_WORDS(thread_at[i], WORDS, i);
+}
+
+/* Threads come and go, and with them their default streams; the system reuses their ids. */
+static void threads_come_and_go(void)
+{
+    cuda_start();
+    for (unsigned i = 0; i < 8; i++)
+        CU(cuMemAlloc(&thread_at[i], BYTES));
+    pthread_barrier_init(&go, NULL, 1);
+    pthread_barrier_init(&gone, NULL, 1);
+    for (unsigned round = 0; round < 40; round++) {
+        pthread_t thread;
+
+        pthread_create(&thread, NULL, fill_in_own_stream, NULL);
+        pthread_join(thread, NULL);
+        if (round % 13 == 0)
+            job_flush();
+    }
+    for (unsigned i = 0; i < 8; i++)
+        CHECK_WORDS(thread_at[i], WORDS, i);
+}
+
+static const struct scenario scenarios[] = {
+    {.name = "non_blocking", .job = non_blocking, .flags = SCENARIO_SPILLS},
+    {.name = "blocking", .job = blocking, .flags = SCENARIO_SPILLS},
+    {.name = "legacy", .job = legacy, .flags = SCENARIO_SPILLS},
+    {.name = "free_and_reuse", .job = free_and_reuse, .flags = SCENARIO_SPILLS},
+    {.name = "destroyed_with_work", .job = destroyed_with_work, .flags = SCENARIO_SPILLS},
+    {.name = "destroyed_by_old_name", .job = destroyed_by_old_name, .flags = SCENARIO_SPILLS},
+    {.name = "many", .job = many, .flags = SCENARIO_SPILLS},
+    {.name = "events", .job = events, .flags = SCENARIO_SPILLS},
+    {.name = "per_thread", .job = per_thread, .flags = SCENARIO_SPILLS},
+    {.name = "threads_come_and_go", .job = threads_come_and_go, .flags = SCENARIO_SPILLS},
+};
+
+int main(int argc, char **argv)
+{
+    return scenarios_main(argc, argv, "streams", scenarios, sizeof scenarios / sizeof *scenarios, 20);
+}
