@@ -315,7 +315,7 @@ static uint32_t index_in_eight(uint32_t i)
 
 #define SHUFFLE(what)                                                                                        \
     KERNEL("", "mad.lo.u32 %r1, %i, %i, 17;\n" what "\nselp.u32 %r3, 1, 0, %p1;\nmad.lo.u32 %x, %r2, 2, "    \
-                                                    "%r3;")
+               "%r3;")
 
 START_TEST(shuffles)
 {
