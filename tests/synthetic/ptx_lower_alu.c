@@ -100,7 +100,7 @@ bool lower_integer(struct lower *l, struct mnemonic *m, const struct ptx_stateme
     const char *base = m->part[0];
     enum ptx_type type = last_type(m);
     char name[64];
-    if (!type || type_is_float(type))
+    if (!type || type_is_float(type) || (ptx_type_size(type) == 1 && type != PTX_PRED))
         return false;
     const enum ptx_type same[3] = {type, type, type};
     const enum ptx_type wide = type == PTX_U16   ? PTX_U32

@@ -77,6 +77,7 @@ struct parser {
     const char *at, *end;
     uint32_t line;
     struct ptx_tree *tree;
+    const char *opcode; /* of the instruction being parsed, to be named in errors */
     jmp_buf fail;
     int status;
     char *error;
@@ -87,11 +88,18 @@ __attribute__((format(printf, 3, 4), noreturn)) static void fail(struct parser *
                                                                  const char *format, ...)
 {
     va_list list;
+    if (!p->error_size) {
+        p->status = status;
+        longjmp(p->fail, 1);
+    }
     va_start(list, format);
     int used = snprintf(p->error, p->error_size, "line %u: ", p->line);
     if (used >= 0 && (size_t)used < p->error_size)
         vsnprintf(p->error + used, p->error_size - (size_t)used, format, list);
     va_end(list);
+    used = (int)strlen(p->error);
+    if (p->opcode)
+        snprintf(p->error + used, p->error_size - (size_t)used, " (in `%s')", p->opcode);
     p->status = status;
     longjmp(p->fail, 1);
 }
@@ -280,6 +288,8 @@ static struct ptx_operand operand(struct parser *p)
         out.kind = PTX_OPERAND_MEMORY;
         if (is_name_char(peek(p)) && !isdigit((unsigned char)*p->at))
             out.name = name(p, true);
+        if (peek(p) == ',' || peek(p) == '{')
+            fail(p, -ENOSYS, "an address of several parts is not understood");
         if (peek(p) == '+')
             p->at++;
         if (peek(p) != ']')
@@ -436,7 +446,7 @@ static void instruction(struct parser *p, struct ptx_statement *s)
     }
     peek(p);
     s->line = p->line;
-    s->name = name(p, true);
+    s->name = p->opcode = name(p, true);
     while (peek(p) != ';') {
         if (s->count == 16)
             fail(p, -ENOSYS, "more than 16 operands");
@@ -445,6 +455,7 @@ static void instruction(struct parser *p, struct ptx_statement *s)
             break;
     }
     expect(p, ';');
+    p->opcode = NULL;
     s->operands = take(p, sizeof *items * (s->count + 1));
     memcpy(s->operands, items, sizeof *items * s->count);
 }

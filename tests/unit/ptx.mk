@@ -1,6 +1,6 @@
 if HAVE_CHECK
 PTX_TESTS = %D%/test_ptx_integer %D%/test_ptx_float %D%/test_ptx_convert %D%/test_ptx_flow \
-	%D%/test_ptx_memory
+	%D%/test_ptx_memory %D%/test_ptx_module
 check_PROGRAMS += $(PTX_TESTS)
 TESTS += $(PTX_TESTS)
 PTX_TEST_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) -ffp-contract=off -frounding-math
@@ -21,4 +21,7 @@ PTX_HARNESS = %D%/ptx_harness.c %D%/ptx_harness.h
 %C%_test_ptx_memory_SOURCES = %D%/test_ptx_memory.c $(PTX_HARNESS)
 %C%_test_ptx_memory_CFLAGS = $(PTX_TEST_CFLAGS)
 %C%_test_ptx_memory_LDADD = $(PTX_TEST_LDADD) -lpthread
+%C%_test_ptx_module_SOURCES = %D%/test_ptx_module.c $(PTX_HARNESS)
+%C%_test_ptx_module_CFLAGS = $(PTX_TEST_CFLAGS)
+%C%_test_ptx_module_LDADD = $(PTX_TEST_LDADD)
 endif
