@@ -27,7 +27,7 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
                 config->hbm_limit);
     slots_init(&cache->slots, ops, &cache->statistics, config->host_limit);
     segments_init(&cache->segments, ops, &cache->frames, window);
-    cache->policy.type = &policy_lru;
+    cache->policy.type = config->nextuse ? &policy_nextuse : &policy_lru;
     *out = cache;
     return 0;
 }

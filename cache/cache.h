@@ -33,6 +33,7 @@ struct cache_config {
     uint64_t hbm_limit;   /* bytes of HBM for frames and for the job's unmovable memory */
     uint64_t host_limit;  /* bytes of pinned host memory */
     uint64_t window_size; /* bytes of address space to reserve first; 0: 16 times both tiers */
+    bool nextuse;         /* victims by next use where it is known, else the least recently used */
     bool strict;          /* unbind what is evicted at once, so that a missed touch faults */
     enum cache_mutation mutation;
 };

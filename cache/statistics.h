@@ -38,6 +38,8 @@
     X(map_calls, "count", "mappings made")                                                                   \
     X(unmap_calls, "count", "mappings removed")                                                              \
     X(access_calls, "count", "set-access calls")                                                             \
+    X(windows, "count", "groups of operations submitted together")                                           \
+    X(held, "count", "operations held for one")                                                              \
     X(refused, "count", "requests refused because both tiers are full")                                      \
     X(retries, "count", "driver calls retried after frames were released")                                   \
     X(peak_hbm_bytes, "peak bytes", "most HBM held: frames and the job's unmovable memory")                  \

@@ -11,6 +11,7 @@
 #include "hooks/outside.h"
 #include "hooks/pool.h"
 #include "hooks/retry.h"
+#include "hooks/window.h"
 #include "shim/log.h"
 #include "shim/options.h"
 #include <errno.h>
@@ -148,16 +149,21 @@ static bool managed_free(CUdeviceptr address, const struct stream_key *stream, C
 
 CUresult hook_cuMemFree_v2(CUdeviceptr address)
 {
-    CUresult status;
+    CUresult status, held;
 
-    if (shim_active() && managed_free(address, NULL, &status))
-        return status;
-    return hbmspill_real.cuMemFree_v2(address);
+    if (!shim_active())
+        return hbmspill_real.cuMemFree_v2(address);
+    held = window_submit();
+    if (!managed_free(address, NULL, &status))
+        status = hbmspill_real.cuMemFree_v2(address);
+    return held != CUDA_SUCCESS ? held : status;
 }
 
 static bool async_free(CUdeviceptr address, CUstream stream, bool per_thread, CUresult *status)
 {
     struct stream_key key = stream_key_of(stream, per_thread);
+    CUresult held;
+    bool ours;
 
     if (!shim_active())
         return false;
@@ -166,7 +172,15 @@ static bool async_free(CUdeviceptr address, CUstream stream, bool per_thread, CU
         *status = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         return true;
     }
-    return managed_free(address, &key, status);
+    if (!per_thread && window_hold_free(address, stream, status)) {
+        count_add(frees, 1);
+        return true;
+    }
+    held = window_submit();
+    ours = managed_free(address, &key, status);
+    if (ours && held != CUDA_SUCCESS)
+        *status = held;
+    return ours;
 }
 
 CUresult hook_cuMemFreeAsync(CUdeviceptr address, CUstream stream)

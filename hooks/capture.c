@@ -1,4 +1,5 @@
 #include "hooks/capture.h"
+#include "hooks/window.h"
 #include <pthread.h>
 
 atomic_int captures_active;

@@ -11,6 +11,7 @@
 #include "hooks/capture.h"
 #include "hooks/counters.h"
 #include "hooks/operation.h"
+#include "hooks/window.h"
 #include <errno.h>
 
 enum side { SIDE_HOST, SIDE_DEVICE, SIDE_ANY /* unified: ask */ };
@@ -22,6 +23,7 @@ struct copy {
     CUstream stream;
     bool per_thread, blocking;
     bool in_slot;
+    bool held; /* for later: nothing is left to do now */
     struct operation operation;
 };
 
@@ -61,10 +63,18 @@ static CUresult copy_begin(struct copy *copy)
     int error;
 
     count_add(copies, 1);
-    copy->in_slot = false;
+    copy->in_slot = copy->held = false;
     copy->operation.gpu = NULL;
     if (!gpu_at(0))
         return CUDA_SUCCESS;
+    if (!copy->blocking && !copy->per_thread &&
+        window_hold_copy(copy->dst, copy->src, copy->size, copy->stream, &status)) {
+        copy->held = true;
+        return status;
+    }
+    status = window_submit();
+    if (status != CUDA_SUCCESS)
+        return status;
     touches_init(&touches);
     touches_add(&touches, copy->dst, CACHE_WRITE);
     touches_add(&touches, copy->src, CACHE_READ);
@@ -115,7 +125,7 @@ static void copy_end(struct copy *copy, CUresult status)
         if (!shim_active())                                                                                  \
             return hbmspill_real.symbol arguments;                                                           \
         status = copy_begin(&copy);                                                                          \
-        if (status != CUDA_SUCCESS)                                                                          \
+        if (status != CUDA_SUCCESS || copy.held)                                                             \
             return status;                                                                                   \
         status = copy.in_slot ? copy_in_slot(&copy) : hbmspill_real.symbol arguments;                        \
         copy_end(&copy, status);                                                                             \

@@ -191,7 +191,8 @@ static uint64_t frame_size(uint64_t granularity, uint64_t hbm)
 static struct gpu *make(CUdevice device)
 {
     const struct options *options = options_get();
-    struct cache_config config = {.strict = options->strict == 1,
+    struct cache_config config = {.nextuse = options->policy == OPTION_POLICY_NEXTUSE,
+                                  .strict = options->strict == 1,
                                   .mutation = mutation(options->test_mutation.text)};
     size_t granularity, free_bytes, total;
     struct gpu *gpu;

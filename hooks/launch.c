@@ -8,26 +8,40 @@
 #include "hooks/counters.h"
 #include "hooks/kernel.h"
 #include "hooks/operation.h"
+#include "hooks/window.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * config: of a launch that may be held, NULL for one that may not; *held where it was, and the result is then
+ * the job's.
+ */
 static CUresult launch_begin(struct operation *operation, CUfunction function, void **params, void **extra,
-                             CUstream stream, bool per_thread)
+                             CUstream stream, bool per_thread, const CUlaunchConfig *config, bool plain,
+                             bool *held)
 {
     struct kernel kernel = kernel_find(function);
     struct touches touches;
+    CUresult status;
     char what[160];
     bool open;
 
     count_add(launches, 1);
     operation->gpu = NULL;
+    *held = false;
     if (shim_mode() != SHIM_ON || !gpu_at(0))
         return CUDA_SUCCESS;
     touches_init(&touches);
     open = !kernel_touches(&kernel, params, extra, &touches) || !kernel.closed;
     if (open)
         count_add(open_launches, 1);
+    if (!open && config && !extra && !per_thread &&
+        window_hold_launch(&kernel, config, plain, params, &touches, &status)) {
+        *held = true;
+        touches_fini(&touches);
+        return status;
+    }
     snprintf(what, sizeof what, "%skernel %s", open ? "open " : "", kernel.name);
     return operation_begin(operation, &touches, stream, per_thread, open, what);
 }
@@ -38,11 +52,21 @@ static CUresult launch(PFN_cuLaunchKernel_v4000 real, bool per_thread, CUfunctio
 {
     struct operation operation;
     CUresult status;
+    bool held;
 
     if (!shim_active())
         return real(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
-    status = launch_begin(&operation, f, params, extra, stream, per_thread);
-    if (status != CUDA_SUCCESS)
+    status = launch_begin(&operation, f, params, extra, stream, per_thread,
+                          &(CUlaunchConfig){.gridDimX = gx,
+                                            .gridDimY = gy,
+                                            .gridDimZ = gz,
+                                            .blockDimX = bx,
+                                            .blockDimY = by,
+                                            .blockDimZ = bz,
+                                            .sharedMemBytes = shared,
+                                            .hStream = stream},
+                          true, &held);
+    if (status != CUDA_SUCCESS || held)
         return status;
     status = real(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
     operation_end(&operation, status);
@@ -70,10 +94,11 @@ static CUresult launch_cooperative(PFN_cuLaunchCooperativeKernel_v9000 real, boo
 {
     struct operation operation;
     CUresult status;
+    bool held;
 
     if (!shim_active())
         return real(f, gx, gy, gz, bx, by, bz, shared, stream, params);
-    status = launch_begin(&operation, f, params, NULL, stream, per_thread);
+    status = launch_begin(&operation, f, params, NULL, stream, per_thread, NULL, false, &held);
     if (status != CUDA_SUCCESS)
         return status;
     status = real(f, gx, gy, gz, bx, by, bz, shared, stream, params);
@@ -130,11 +155,12 @@ static CUresult launch_ex(PFN_cuLaunchKernelEx_v11060 real, bool per_thread, con
 {
     struct operation operation;
     CUresult status;
+    bool held;
 
     if (!shim_active() || !config)
         return real(config, f, params, extra);
-    status = launch_begin(&operation, f, params, extra, config->hStream, per_thread);
-    if (status != CUDA_SUCCESS)
+    status = launch_begin(&operation, f, params, extra, config->hStream, per_thread, config, false, &held);
+    if (status != CUDA_SUCCESS || held)
         return status;
     if (operation_handed_over(&operation) && has_early_start(config))
         status = launch_in_order(real, config, f, params, extra);

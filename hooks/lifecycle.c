@@ -4,6 +4,7 @@
  * At exit the driver may be gone already, so nothing is given back: the counters are read and said, no more.
  */
 #include "hooks/report.h"
+#include "hooks/window.h"
 #include "shim/log.h"
 #include "shim/shim.h"
 
@@ -22,6 +23,7 @@ void hooks_intercepted(const char *name)
 
 void hooks_exit(void)
 {
+    window_stop();
     report_exit();
 }
 

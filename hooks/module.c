@@ -4,6 +4,7 @@
  */
 #include "hooks/kernel.h"
 #include "hooks/retry.h"
+#include "hooks/window.h"
 
 /* The caller of the hook itself; the hooks below are called through pointers, so nothing is in between. */
 #define CALLER __builtin_return_address(0)
@@ -48,9 +49,13 @@ CUresult hook_cuModuleLoadFatBinary(CUmodule *module, const void *binary)
 
 CUresult hook_cuModuleUnload(CUmodule module)
 {
+    CUresult held = window_submit();
+    CUresult status;
+
     if (shim_active())
         kernel_module_unloaded(module); /* before: afterwards the handle may be somebody else's */
-    return hbmspill_real.cuModuleUnload(module);
+    status = hbmspill_real.cuModuleUnload(module);
+    return held != CUDA_SUCCESS ? held : status;
 }
 
 CUresult hook_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *options, void **values,
@@ -66,6 +71,8 @@ CUresult hook_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opti
 
 CUresult hook_cuLibraryUnload(CUlibrary library)
 {
+    CUresult held = window_submit();
+    CUresult status;
     CUmodule module;
 
     if (shim_active()) {
@@ -74,5 +81,6 @@ CUresult hook_cuLibraryUnload(CUlibrary library)
             hbmspill_real.cuLibraryGetModule(&module, library) == CUDA_SUCCESS)
             kernel_module_unloaded(module);
     }
-    return hbmspill_real.cuLibraryUnload(library);
+    status = hbmspill_real.cuLibraryUnload(library);
+    return held != CUDA_SUCCESS ? held : status;
 }

@@ -1,6 +1,7 @@
 #include "hooks/operation.h"
 #include "hooks/capture.h"
 #include "hooks/graph.h"
+#include "hooks/window.h"
 #include "shim/log.h"
 #include <errno.h>
 
@@ -42,7 +43,7 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
                          bool per_thread, bool open, const char *what)
 {
     struct gpu *current = touches->mixed || open ? gpu_current() : NULL;
-    CUresult status = CUDA_SUCCESS;
+    CUresult status = window_submit();
     CUgraph graph;
     bool entered;
     int error;
@@ -50,7 +51,7 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
     operation->gpu = NULL;
     if (current)
         touches->gpu = current;
-    if (!touches->gpu)
+    if (status != CUDA_SUCCESS || !touches->gpu)
         goto done;
     if (touches->failed) {
         status = CUDA_ERROR_OUT_OF_MEMORY;
@@ -95,12 +96,13 @@ void operation_end(struct operation *operation, CUresult status)
 CUresult operation_fix(uint64_t address, const char *what)
 {
     struct gpu *gpu = gpu_of_address(address);
+    CUresult status = window_submit();
     struct cache_failure failure;
     bool entered;
     int error;
 
-    if (!gpu)
-        return CUDA_SUCCESS;
+    if (status != CUDA_SUCCESS || !gpu)
+        return status;
     entered = gpu_enter(gpu);
     error = cache_fix(gpu->cache, address, &failure);
     gpu_leave(entered);

@@ -2,11 +2,13 @@
  * stream.c - streams that go: the cache's last word about them is recorded while it still can be.
  */
 #include "hooks/gpu.h"
+#include "hooks/window.h"
 
 static void retire(CUstream stream)
 {
     struct gpu *gpu;
 
+    window_submit_quietly();
     for (unsigned i = 0; shim_active() && (gpu = gpu_at(i)); i++) {
         bool entered = gpu_enter(gpu);
         int error = cache_stream_retire(gpu->cache, stream_key_of(stream, false));

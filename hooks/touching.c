@@ -8,9 +8,10 @@
  */
 #include "hooks/counters.h"
 #include "hooks/operation.h"
+#include "hooks/window.h"
 
-#define TOUCHING_HOOK(symbol, parameters, arguments, on_stream, per_thread_stream, ...)                      \
-    CUresult hook_##symbol parameters                                                                        \
+#define TOUCHING(name, symbol, parameters, arguments, on_stream, per_thread_stream, ...)                     \
+    CUresult name parameters                                                                                 \
     {                                                                                                        \
         struct operation operation;                                                                          \
         struct touches touches;                                                                              \
@@ -29,19 +30,30 @@
         return status;                                                                                       \
     }
 
+#define TOUCHING_HOOK(symbol, ...) TOUCHING(hook_##symbol, symbol, __VA_ARGS__)
+
 #define READS(address) touches_add(&touches, (uint64_t)(address), CACHE_READ)
 #define WRITES(address) touches_add(&touches, (uint64_t)(address), CACHE_READ | CACHE_WRITE)
 
 /* Both default-stream forms of a memset: symbol_v2, symbol_v2_ptds, symbolAsync, symbolAsync_ptsz. */
 #define MEMSET_HOOKS(symbol, type)                                                                           \
-    TOUCHING_HOOK(symbol##_v2, (CUdeviceptr dst, type value, size_t n), (dst, value, n), NULL, false,        \
-                  WRITES(dst))                                                                               \
-    TOUCHING_HOOK(symbol##_v2_ptds, (CUdeviceptr dst, type value, size_t n), (dst, value, n), NULL, true,    \
-                  WRITES(dst))                                                                               \
-    TOUCHING_HOOK(symbol##Async, (CUdeviceptr dst, type value, size_t n, CUstream stream),                   \
-                  (dst, value, n, stream), stream, false, WRITES(dst))                                       \
-    TOUCHING_HOOK(symbol##Async_ptsz, (CUdeviceptr dst, type value, size_t n, CUstream stream),              \
-                  (dst, value, n, stream), stream, true, WRITES(dst))
+    static TOUCHING(symbol##_now, symbol##Async, (CUdeviceptr dst, type value, size_t n, CUstream stream),   \
+                    (dst, value, n, stream), stream, false, WRITES(dst))                                     \
+        TOUCHING_HOOK(symbol##_v2, (CUdeviceptr dst, type value, size_t n), (dst, value, n), NULL, false,    \
+                      WRITES(dst)) TOUCHING_HOOK(symbol##_v2_ptds, (CUdeviceptr dst, type value, size_t n),  \
+                                                 (dst, value, n), NULL, true, WRITES(dst))                   \
+            TOUCHING_HOOK(symbol##Async_ptsz, (CUdeviceptr dst, type value, size_t n, CUstream stream),      \
+                          (dst, value, n, stream), stream, true, WRITES(dst))                                \
+                CUresult hook_##symbol##Async(CUdeviceptr dst, type value, size_t n, CUstream stream)        \
+    {                                                                                                        \
+        CUresult status;                                                                                     \
+                                                                                                             \
+        if (shim_active() && window_hold_memset(dst, value, sizeof(type), n, stream, &status)) {             \
+            count_add(copies, 1);                                                                            \
+            return status;                                                                                   \
+        }                                                                                                    \
+        return symbol##_now(dst, value, n, stream);                                                          \
+    }
 
 MEMSET_HOOKS(cuMemsetD8, unsigned char)
 MEMSET_HOOKS(cuMemsetD16, unsigned short)

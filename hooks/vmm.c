@@ -5,6 +5,7 @@
 #include "hooks/counters.h"
 #include "hooks/outside.h"
 #include "hooks/retry.h"
+#include "hooks/window.h"
 
 CUresult hook_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
                           unsigned long long flags)
@@ -43,9 +44,10 @@ CUresult hook_cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGen
 
 CUresult hook_cuMemUnmap(CUdeviceptr address, size_t size)
 {
+    CUresult held = window_submit(); /* it may use what is unmapped */
     CUresult status = hbmspill_real.cuMemUnmap(address, size);
 
     if (status == CUDA_SUCCESS && shim_active())
         outside_unmap(address, size);
-    return status;
+    return held != CUDA_SUCCESS ? held : status;
 }

@@ -24,6 +24,19 @@
 #undef cuGetProcAddress
 #undef cuGetProcAddress_v2
 #undef cuMemAllocAsync
+#undef cuGraphicsUnmapResources
+#undef cuGraphicsMapResources
+#undef cuWaitExternalSemaphoresAsync
+#undef cuSignalExternalSemaphoresAsync
+#undef cuGraphUpload
+#undef cuStreamCopyAttributes
+#undef cuStreamSetAttribute
+#undef cuStreamAttachMemAsync
+#undef cuLaunchHostFunc
+#undef cuStreamAddCallback
+#undef cuStreamQuery
+#undef cuEventElapsedTime
+#undef cuEventRecordWithFlags
 #undef cuMemAllocFromPoolAsync
 #undef cuMemFreeAsync
 #undef cuStreamBeginCapture
@@ -250,7 +263,52 @@ typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000)(CUstream);
     X(cuStreamWriteValue32_v2, PFN_cuStreamWriteValue32_v11070) \
     X(cuStreamWriteValue32_v2_ptsz, PFN_cuStreamWriteValue32_v11070_ptsz) \
     X(cuStreamWriteValue64_v2, PFN_cuStreamWriteValue64_v11070) \
-    X(cuStreamWriteValue64_v2_ptsz, PFN_cuStreamWriteValue64_v11070_ptsz)
+    X(cuStreamWriteValue64_v2_ptsz, PFN_cuStreamWriteValue64_v11070_ptsz) \
+    X(cuEventRecord, PFN_cuEventRecord_v2000) \
+    X(cuEventRecord_ptsz, PFN_cuEventRecord_v7000_ptsz) \
+    X(cuEventRecordWithFlags, PFN_cuEventRecordWithFlags_v11010) \
+    X(cuEventRecordWithFlags_ptsz, PFN_cuEventRecordWithFlags_v11010_ptsz) \
+    X(cuEventQuery, PFN_cuEventQuery_v2000) \
+    X(cuEventSynchronize, PFN_cuEventSynchronize_v2000) \
+    X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000) \
+    X(cuEventElapsedTime, PFN_cuEventElapsedTime_v2000) \
+    X(cuEventElapsedTime_v2, PFN_cuEventElapsedTime_v12080) \
+    X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000) \
+    X(cuStreamSynchronize_ptsz, PFN_cuStreamSynchronize_v7000_ptsz) \
+    X(cuStreamQuery, PFN_cuStreamQuery_v2000) \
+    X(cuStreamQuery_ptsz, PFN_cuStreamQuery_v7000_ptsz) \
+    X(cuStreamWaitEvent, PFN_cuStreamWaitEvent_v3020) \
+    X(cuStreamWaitEvent_ptsz, PFN_cuStreamWaitEvent_v7000_ptsz) \
+    X(cuStreamAddCallback, PFN_cuStreamAddCallback_v5000) \
+    X(cuStreamAddCallback_ptsz, PFN_cuStreamAddCallback_v7000_ptsz) \
+    X(cuLaunchHostFunc, PFN_cuLaunchHostFunc_v10000) \
+    X(cuLaunchHostFunc_ptsz, PFN_cuLaunchHostFunc_v10000_ptsz) \
+    X(cuStreamAttachMemAsync, PFN_cuStreamAttachMemAsync_v6000) \
+    X(cuStreamAttachMemAsync_ptsz, PFN_cuStreamAttachMemAsync_v7000_ptsz) \
+    X(cuStreamSetAttribute, PFN_cuStreamSetAttribute_v11000) \
+    X(cuStreamSetAttribute_ptsz, PFN_cuStreamSetAttribute_v11000_ptsz) \
+    X(cuStreamCopyAttributes, PFN_cuStreamCopyAttributes_v11000) \
+    X(cuStreamCopyAttributes_ptsz, PFN_cuStreamCopyAttributes_v11000_ptsz) \
+    X(cuGraphUpload, PFN_cuGraphUpload_v11010) \
+    X(cuGraphUpload_ptsz, PFN_cuGraphUpload_v11010_ptsz) \
+    X(cuSignalExternalSemaphoresAsync, PFN_cuSignalExternalSemaphoresAsync_v10000) \
+    X(cuSignalExternalSemaphoresAsync_ptsz, PFN_cuSignalExternalSemaphoresAsync_v10000_ptsz) \
+    X(cuWaitExternalSemaphoresAsync, PFN_cuWaitExternalSemaphoresAsync_v10000) \
+    X(cuWaitExternalSemaphoresAsync_ptsz, PFN_cuWaitExternalSemaphoresAsync_v10000_ptsz) \
+    X(cuGraphicsMapResources, PFN_cuGraphicsMapResources_v3000) \
+    X(cuGraphicsMapResources_ptsz, PFN_cuGraphicsMapResources_v7000_ptsz) \
+    X(cuGraphicsUnmapResources, PFN_cuGraphicsUnmapResources_v3000) \
+    X(cuGraphicsUnmapResources_ptsz, PFN_cuGraphicsUnmapResources_v7000_ptsz) \
+    X(cuCtxSynchronize, PFN_cuCtxSynchronize_v2000) \
+    X(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000) \
+    X(cuCtxSetLimit, PFN_cuCtxSetLimit_v3010) \
+    X(cuDevicePrimaryCtxRelease_v2, PFN_cuDevicePrimaryCtxRelease_v11000) \
+    X(cuDevicePrimaryCtxReset_v2, PFN_cuDevicePrimaryCtxReset_v11000) \
+    X(cuMemFreeHost, PFN_cuMemFreeHost_v2000) \
+    X(cuMemHostUnregister, PFN_cuMemHostUnregister_v4000) \
+    X(cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000) \
+    X(cuFuncSetCacheConfig, PFN_cuFuncSetCacheConfig_v3000) \
+    X(cuKernelSetAttribute, PFN_cuKernelSetAttribute_v12000)
 
 #define HBMSPILL_REAL(X) \
     X(cuDriverGetVersion, PFN_cuDriverGetVersion_v2020) \
@@ -266,18 +324,11 @@ typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000)(CUstream);
     X(cuMemSetAccess, PFN_cuMemSetAccess_v10020) \
     X(cuMemGetAllocationGranularity, PFN_cuMemGetAllocationGranularity_v10020) \
     X(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020) \
-    X(cuMemFreeHost, PFN_cuMemFreeHost_v2000) \
     X(cuStreamCreate, PFN_cuStreamCreate_v2000) \
-    X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000) \
-    X(cuStreamWaitEvent, PFN_cuStreamWaitEvent_v3020) \
     X(cuStreamGetCaptureInfo_v2, PFN_cuStreamGetCaptureInfo_v11030) \
     X(cuStreamGetCaptureInfo_v3, PFN_cuStreamGetCaptureInfo_v12030) \
     X(cuThreadExchangeStreamCaptureMode, PFN_cuThreadExchangeStreamCaptureMode_v10010) \
     X(cuEventCreate, PFN_cuEventCreate_v2000) \
-    X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000) \
-    X(cuEventRecord, PFN_cuEventRecord_v2000) \
-    X(cuEventQuery, PFN_cuEventQuery_v2000) \
-    X(cuEventSynchronize, PFN_cuEventSynchronize_v2000) \
     X(cuFuncGetModule, PFN_cuFuncGetModule_v11000) \
     X(cuFuncGetName, PFN_cuFuncGetName_v12030) \
     X(cuFuncGetParamInfo, PFN_cuFuncGetParamInfo_v12040) \

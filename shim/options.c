@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum option_kind { KIND_choice, KIND_amount, KIND_size, KIND_count, KIND_report, KIND_text };
+enum option_kind { KIND_choice, KIND_amount, KIND_size, KIND_count, KIND_report, KIND_window, KIND_text };
 
 struct option {
     const char *name, *fallback, *form, *text;
@@ -176,6 +176,22 @@ static int parse_report(const char *text, struct option_report *report)
     return error;
 }
 
+static int parse_window(const char *text, unsigned int *window)
+{
+    int choice;
+    uint64_t count;
+    if (!parse_choice("off|auto", text, &choice)) {
+        *window = choice ? WINDOW_AUTO : WINDOW_OFF;
+        return 0;
+    }
+    int error = options_parse_size(text, &count);
+    if (!error && (count == 0 || count > WINDOW_AUTO || text[strspn(text, "0123456789")]))
+        error = -EINVAL;
+    if (!error)
+        *window = (unsigned int)count;
+    return error;
+}
+
 static int parse_value(const struct option *option, const char *text, struct options *options)
 {
     void *field = (char *)options + option->offset;
@@ -198,6 +214,8 @@ static int parse_value(const struct option *option, const char *text, struct opt
         return 0;
     case KIND_report:
         return parse_report(text, field);
+    case KIND_window:
+        return parse_window(text, field);
     case KIND_amount: {
         struct option_amount amount;
         error = parse_amount(text, &amount);

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 enum option_mode { OPTION_MODE_OFF, OPTION_MODE_OBSERVE, OPTION_MODE_ON };
-enum option_policy { OPTION_POLICY_LRU };
+enum option_policy { OPTION_POLICY_LRU, OPTION_POLICY_NEXTUSE };
 enum option_closed { OPTION_CLOSED_AUTO, OPTION_CLOSED_ALL, OPTION_CLOSED_NONE };
 
 /* A size, or a share of what is physically there. */
@@ -36,6 +36,9 @@ struct option_report {
     uint64_t bytes;
 };
 
+/* HBMSPILL_WINDOW: off, or the most operations to hold. */
+enum { WINDOW_OFF = 0, WINDOW_AUTO = 16384 };
+
 struct option_text {
     char text[1024];
 };
@@ -45,6 +48,7 @@ struct option_text {
 #define OPTION_TYPE_size uint64_t
 #define OPTION_TYPE_count unsigned int
 #define OPTION_TYPE_report struct option_report
+#define OPTION_TYPE_window unsigned int
 #define OPTION_TYPE_text struct option_text
 
 /*
@@ -66,9 +70,14 @@ struct option_text {
       "the device memory the job is told it has: device and host together, the device's own, or this much")  \
     X(slice, count, "HBMSPILL_SLICE", "1", "a number of bytes up to 2147483647; 0 leaves XLA alone", false,  \
       "value for --xla_multiheap_size_constraint_per_heap, which makes temporaries separate allocations")    \
+    X(window, window, "HBMSPILL_WINDOW", "auto", "auto|off|a number of operations up to 16384", false,       \
+      "how many operations may be held to see what they use before they are submitted; only once memory is " \
+      "short")                                                                                               \
     X(strict, choice, "HBMSPILL_STRICT", "0", "0|1", false,                                                  \
       "1: a spilled address is unmapped at once, so that a missed access faults")                            \
-    X(policy, choice, "HBMSPILL_POLICY", "lru", "lru", false, "which allocation is spilled first")           \
+    X(policy, choice, "HBMSPILL_POLICY", "nextuse", "lru|nextuse", false,                                    \
+      "what is spilled first: the least recently used, or what is needed furthest ahead where that is "      \
+      "known")                                                                                               \
     X(closed, choice, "HBMSPILL_CLOSED", "auto", "auto|all|none", false,                                     \
       "kernels taken to touch only what their parameters point into; auto: those that XLA loads itself")     \
     X(log, choice, "HBMSPILL_LOG", "warn", "error|warn|info|debug|trace", false, "what is said")             \

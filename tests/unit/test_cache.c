@@ -19,7 +19,7 @@ static struct cache *cache;
 static void start_at(uint64_t hbm, uint64_t host, bool strict, uint64_t seed)
 {
     struct cache_config config = {
-        .frame_size = FAKE_GRANULE, .hbm_limit = hbm, .host_limit = host, .strict = strict};
+        .frame_size = FAKE_GRANULE, .hbm_limit = hbm, .host_limit = host, .nextuse = seed % 3 != 0, .strict = strict};
 
     fake_init(&fake, hbm, host, seed);
     ck_assert_int_eq(cache_create(&fake.ops, &config, &cache), 0);

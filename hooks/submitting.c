@@ -1,0 +1,68 @@
+/*
+ * submitting.c - calls by which the job could notice that operations are held: they are submitted first.
+ *
+ * Nothing else is done here. An error of what was held is returned by such a call, after the call itself was
+ * made.
+ */
+#include "hooks/window.h"
+
+#define SUBMITTING_HOOK(symbol, parameters, arguments)                                                       \
+    CUresult hook_##symbol parameters                                                                        \
+    {                                                                                                        \
+        CUresult held = window_submit();                                                                     \
+        CUresult status = hbmspill_real.symbol arguments;                                                    \
+                                                                                                             \
+        return held != CUDA_SUCCESS ? held : status;                                                         \
+    }
+
+#define SUBMITTING_HOOKS(symbol, parameters, arguments)                                                      \
+    SUBMITTING_HOOK(symbol, parameters, arguments)                                                           \
+    SUBMITTING_HOOK(symbol##_ptsz, parameters, arguments)
+
+SUBMITTING_HOOKS(cuEventRecord, (CUevent event, CUstream stream), (event, stream))
+SUBMITTING_HOOKS(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags),
+                 (event, stream, flags))
+SUBMITTING_HOOK(cuEventQuery, (CUevent event), (event))
+SUBMITTING_HOOK(cuEventSynchronize, (CUevent event), (event))
+SUBMITTING_HOOK(cuEventDestroy_v2, (CUevent event), (event))
+SUBMITTING_HOOK(cuEventElapsedTime, (float *ms, CUevent start, CUevent end), (ms, start, end))
+SUBMITTING_HOOK(cuEventElapsedTime_v2, (float *ms, CUevent start, CUevent end), (ms, start, end))
+SUBMITTING_HOOKS(cuStreamSynchronize, (CUstream stream), (stream))
+SUBMITTING_HOOKS(cuStreamQuery, (CUstream stream), (stream))
+SUBMITTING_HOOKS(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags))
+SUBMITTING_HOOKS(cuStreamAddCallback,
+                 (CUstream stream, CUstreamCallback callback, void *data, unsigned flags),
+                 (stream, callback, data, flags))
+SUBMITTING_HOOKS(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *data), (stream, function, data))
+SUBMITTING_HOOKS(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr address, size_t size, unsigned flags),
+                 (stream, address, size, flags))
+SUBMITTING_HOOKS(cuStreamSetAttribute,
+                 (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value),
+                 (stream, attribute, value))
+SUBMITTING_HOOKS(cuStreamCopyAttributes, (CUstream dst, CUstream src), (dst, src))
+SUBMITTING_HOOKS(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
+SUBMITTING_HOOKS(cuSignalExternalSemaphoresAsync,
+                 (const CUexternalSemaphore *semaphores, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *params,
+                  unsigned count, CUstream stream),
+                 (semaphores, params, count, stream))
+SUBMITTING_HOOKS(cuWaitExternalSemaphoresAsync,
+                 (const CUexternalSemaphore *semaphores, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params,
+                  unsigned count, CUstream stream),
+                 (semaphores, params, count, stream))
+SUBMITTING_HOOKS(cuGraphicsMapResources, (unsigned count, CUgraphicsResource *resources, CUstream stream),
+                 (count, resources, stream))
+SUBMITTING_HOOKS(cuGraphicsUnmapResources, (unsigned count, CUgraphicsResource *resources, CUstream stream),
+                 (count, resources, stream))
+SUBMITTING_HOOK(cuCtxSynchronize, (void), ())
+SUBMITTING_HOOK(cuCtxDestroy_v2, (CUcontext context), (context))
+SUBMITTING_HOOK(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
+SUBMITTING_HOOK(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device))
+SUBMITTING_HOOK(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device))
+SUBMITTING_HOOK(cuMemFreeHost, (void *memory), (memory))
+SUBMITTING_HOOK(cuMemHostUnregister, (void *memory), (memory))
+SUBMITTING_HOOK(cuFuncSetAttribute, (CUfunction function, CUfunction_attribute attribute, int value),
+                (function, attribute, value))
+SUBMITTING_HOOK(cuFuncSetCacheConfig, (CUfunction function, CUfunc_cache config), (function, config))
+SUBMITTING_HOOK(cuKernelSetAttribute,
+                (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
+                (attribute, value, kernel, device))
