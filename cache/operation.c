@@ -281,8 +281,9 @@ void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted)
                           op->stream, seq);
         }
         /* An event is a convenience here: without it, a later wait covers more than it must. */
-        if (cache->record_always || (cache->pressure && seq - stream->recorded >= EVENT_INTERVAL))
-            (void)stream_record(&cache->streams, op->stream);
+        if (cache->record_always || stream->key.thread ||
+            (cache->pressure && seq - stream->recorded >= EVENT_INTERVAL))
+            (void)stream_record_own(&cache->streams, op->stream);
     }
     for (unsigned i = 0; i < op->count; i++)
         if (op->touched[i].in_slot)

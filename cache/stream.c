@@ -197,6 +197,15 @@ uint64_t stream_submitted(struct streams *streams, unsigned index)
 
 int stream_record(struct streams *streams, unsigned index)
 {
+    const struct stream *stream = &streams->stream[index];
+
+    if (stream->recorded == stream->seq)
+        return 0;
+    return stream->key.thread ? -EIO : stream_record_own(streams, index);
+}
+
+int stream_record_own(struct streams *streams, unsigned index)
+{
     struct stream *stream = &streams->stream[index];
     uint64_t event;
     int error;
@@ -204,7 +213,9 @@ int stream_record(struct streams *streams, unsigned index)
     if (stream->recorded == stream->seq)
         return 0;
     if (stream->count == stream->capacity) {
-        error = events_grow(stream);
+        error = stream_poll(streams, stream); /* nobody else may ask for a long time */
+        if (!error && stream->count == stream->capacity)
+            error = events_grow(stream);
         if (error)
             return error;
     }

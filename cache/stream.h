@@ -21,7 +21,7 @@ enum { STREAM_IN = 0, STREAM_OUT = 1 };
 /* How the job names a stream: the handle, and the thread where the handle means something else in each. */
 struct stream_key {
     uint64_t handle;
-    uint64_t thread; /* 0, or the thread id for the per-thread default stream */
+    uint64_t thread; /* 0, or a number of the thread's own for the per-thread default stream */
 };
 
 struct stream_event {
@@ -66,8 +66,13 @@ int streams_retire(struct streams *streams, struct stream_key key);
 /* Notes one more submitted operation; returns its number. */
 uint64_t stream_submitted(struct streams *streams, unsigned index);
 
-/* Records an event at the stream's present end, unless one is there. */
+/*
+ * Records an event at the stream's present end, unless one is there. A thread's default stream can be named
+ * only in that thread, so an event is recorded there after every operation (stream_record_own), by the caller
+ * of stream_submitted; -EIO where that has failed.
+ */
 int stream_record(struct streams *streams, unsigned index);
+int stream_record_own(struct streams *streams, unsigned index);
 
 /* Makes the stream wait for all of edges, less what it is known to come after. */
 int stream_wait_edges(struct streams *streams, unsigned index, const struct edges *edges);

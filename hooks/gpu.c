@@ -87,10 +87,45 @@ CUresult gpu_result(struct gpu *gpu, int error)
     }
 }
 
+/* A number for each thread that uses its default stream. The system's thread ids are given out again. */
+static pthread_key_t thread_number_key;
+static bool thread_numbers;
+
+/* With the thread goes its stream, which is no longer to be taken for anybody's. */
+static void thread_ends(void *number)
+{
+    struct stream_key key = {(uint64_t)(uintptr_t)CU_STREAM_PER_THREAD, (uint64_t)(uintptr_t)number};
+    struct gpu *gpu;
+
+    for (unsigned i = 0; shim_active() && (gpu = gpu_at(i)); i++)
+        (void)cache_stream_retire(gpu->cache, key); /* calls no driver function: all is recorded already */
+}
+
+static void make_thread_numbers(void)
+{
+    thread_numbers = pthread_key_create(&thread_number_key, thread_ends) == 0;
+}
+
+static uint64_t thread_number(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static atomic_ulong last;
+    uintptr_t number;
+
+    pthread_once(&once, make_thread_numbers);
+    number =
+        thread_numbers ? (uintptr_t)pthread_getspecific(thread_number_key) : (uintptr_t)syscall(SYS_gettid);
+    if (!number) {
+        number = atomic_fetch_add(&last, 1) + 1;
+        (void)pthread_setspecific(thread_number_key, (void *)number);
+    }
+    return number;
+}
+
 struct stream_key stream_key_of(CUstream stream, bool per_thread)
 {
     if (stream == CU_STREAM_PER_THREAD || (per_thread && !stream))
-        return (struct stream_key){(uint64_t)(uintptr_t)CU_STREAM_PER_THREAD, (uint64_t)syscall(SYS_gettid)};
+        return (struct stream_key){(uint64_t)(uintptr_t)CU_STREAM_PER_THREAD, thread_number()};
     if (stream == CU_STREAM_LEGACY)
         stream = NULL;
     return (struct stream_key){(uint64_t)(uintptr_t)stream, 0};

@@ -123,6 +123,15 @@ void job_fill(CUdeviceptr at, size_t count, uint32_t seed, CUstream stream)
     REQUIRE(status == CUDA_SUCCESS, "fill: %s", job_error_name(status));
 }
 
+void job_fill_slowly(CUdeviceptr at, size_t count, uint32_t seed, CUstream stream)
+{
+    uint32_t words = (uint32_t)count, loops = 1 << 18;
+    void *params[] = {&at, &words, &seed, &loops};
+    CUresult status = job_launch(job_kernel("slow_fill"), count, stream, params);
+
+    REQUIRE(status == CUDA_SUCCESS, "slow_fill: %s", job_error_name(status));
+}
+
 static void binary(const char *name, CUdeviceptr to, CUdeviceptr from, size_t count, CUstream stream)
 {
     uint32_t words = (uint32_t)count;
@@ -164,12 +173,15 @@ void job_flush(void)
 {
     enum { PIECES = 24 };
     CUdeviceptr piece[PIECES];
+    CUstream stream; /* one that the legacy stream does not order */
 
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     for (unsigned i = 0; i < PIECES; i++) {
         CU(cuMemAlloc(&piece[i], 2 * MIB));
-        CU(cuMemsetD8(piece[i], 0, 2 * MIB));
+        CU(cuMemsetD8Async(piece[i], 0, 2 * MIB, stream));
     }
-    CU(cuCtxSynchronize());
+    CU(cuStreamSynchronize(stream));
+    CU(cuStreamDestroy(stream));
     for (unsigned i = 0; i < PIECES; i++)
         CU(cuMemFree(piece[i]));
 }

@@ -223,6 +223,7 @@ static void *fill_in_own_stream(void *unused)
 {
     (void)unused;
     CU(cuCtxSetCurrent(job_context()));
+    job_fill_slowly(thread_at[0], 256, 0, CU_STREAM_PER_THREAD);
     for (unsigned i = 0; i < 8; i++)
         job_fill(thread_at[i], WORDS, i, CU_STREAM_PER_THREAD);
     pthread_barrier_wait(&go);
@@ -250,21 +251,30 @@ static void per_thread(void)
         CHECK_WORDS(thread_at[i], WORDS, i);
 }
 
-/* Threads come and go, and with them their default streams; the system reuses their ids. */
+/* Work of a thread that has ended; the next thread has its id, and a default stream of its own. */
+static void *fill_again(void *seed)
+{
+    CU(cuCtxSetCurrent(job_context()));
+    if (!seed)
+        job_fill_slowly(thread_at[0], 256, 0, CU_STREAM_PER_THREAD);
+    for (unsigned i = 0; i < 8; i++)
+        job_fill(thread_at[i], WORDS, i, CU_STREAM_PER_THREAD);
+    if (seed)
+        job_flush();
+    return NULL;
+}
+
 static void threads_come_and_go(void)
 {
     cuda_start();
     for (unsigned i = 0; i < 8; i++)
         CU(cuMemAlloc(&thread_at[i], BYTES));
-    pthread_barrier_init(&go, NULL, 1);
-    pthread_barrier_init(&gone, NULL, 1);
-    for (unsigned round = 0; round < 40; round++) {
+    for (uintptr_t round = 0; round < 40; round++) {
         pthread_t thread;
 
-        pthread_create(&thread, NULL, fill_in_own_stream, NULL);
+        pthread_create(&thread, NULL, fill_again, round % 2 ? &go : NULL);
         pthread_join(thread, NULL);
-        if (round % 13 == 0)
-            job_flush();
+        CU(cuCtxSynchronize());
     }
     for (unsigned i = 0; i < 8; i++)
         CHECK_WORDS(thread_at[i], WORDS, i);
