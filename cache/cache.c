@@ -50,6 +50,7 @@ void cache_destroy(struct cache *cache)
     slots_destroy(&cache->slots);
     segments_destroy(&cache->segments);
     streams_destroy(&cache->streams);
+    free(cache->by_birth);
     pthread_cond_destroy(&cache->changed);
     pthread_mutex_destroy(&cache->lock);
     free(cache);
