@@ -10,7 +10,7 @@
 
 struct record {
     struct kernel kernel;
-    const void *module; /* CUmodule or CUlibrary it came from */
+    const void *module, *library; /* it came from, where the driver says so */
     UT_hash_handle hh;
 };
 
@@ -71,7 +71,7 @@ void kernel_module_unloaded(const void *handle)
     }
     HASH_ITER(hh, records, record, next)
     {
-        if (record->module == handle) {
+        if (record->module == handle || record->library == handle) {
             /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): `next' was read before */
             HASH_DEL(records, record);
             free(record->kernel.params);
@@ -81,43 +81,64 @@ void kernel_module_unloaded(const void *handle)
     pthread_rwlock_unlock(&lock);
 }
 
-/*
- * The parameters as the driver lists them: INVALID_VALUE ends the list, and says as well that the handle is
- * not of that kind (cuFuncGetParamInfo, cuKernelGetParamInfo), so a kernel without parameters is told by its
- * module being found.
- */
-static bool list_params(struct record *record)
+/* One parameter more; false where it cannot be kept. */
+static bool add_param(struct kernel *kernel, const struct kernel_param *param)
+{
+    struct kernel_param *params = realloc(kernel->params, (kernel->count + 1) * sizeof *params);
+
+    if (!params)
+        return false;
+    kernel->params = params;
+    kernel->params[kernel->count++] = *param;
+    return true;
+}
+
+/* By one of the two functions; false where the list is not complete. */
+static bool list_by(struct kernel *kernel, bool as_kernel)
 {
     CUresult (*by_function)(CUfunction, size_t, size_t *, size_t *) = hbmspill_real.cuFuncGetParamInfo;
     CUresult (*by_kernel)(CUkernel, size_t, size_t *, size_t *) = hbmspill_real.cuKernelGetParamInfo;
-    struct kernel *kernel = &record->kernel;
-    CUmodule module = NULL;
-    CUlibrary library = NULL;
-    bool is_function, is_kernel;
 
-    is_function = by_function && hbmspill_real.cuFuncGetModule &&
-                  hbmspill_real.cuFuncGetModule(&module, kernel->function) == CUDA_SUCCESS;
-    is_kernel = !is_function && by_kernel && hbmspill_real.cuKernelGetLibrary &&
-                hbmspill_real.cuKernelGetLibrary(&library, (CUkernel)kernel->function) == CUDA_SUCCESS;
-    if (!is_function && !is_kernel)
+    if (as_kernel ? !by_kernel : !by_function)
         return false;
-    record->module = is_function ? (const void *)module : (const void *)library;
     for (;;) {
-        struct kernel_param param, *params;
+        struct kernel_param param;
         CUresult status =
-            is_function ? by_function(kernel->function, kernel->count, &param.offset, &param.size)
-                        : by_kernel((CUkernel)kernel->function, kernel->count, &param.offset, &param.size);
+            as_kernel ? by_kernel((CUkernel)kernel->function, kernel->count, &param.offset, &param.size)
+                      : by_function(kernel->function, kernel->count, &param.offset, &param.size);
 
         if (status == CUDA_ERROR_INVALID_VALUE)
             return true;
-        if (status != CUDA_SUCCESS)
+        if (status != CUDA_SUCCESS || !add_param(kernel, &param))
             return false;
-        params = realloc(kernel->params, (kernel->count + 1) * sizeof *params);
-        if (!params)
-            return false;
-        kernel->params = params;
-        kernel->params[kernel->count++] = param;
     }
+}
+
+/*
+ * The parameters as the driver lists them. A launch accepts a CUfunction and a CUkernel, and so may any other
+ * function that takes one; INVALID_VALUE ends the list of parameters and says as well that the handle is not
+ * of the kind that was asked for. So a list that is empty is one only where the other function has none
+ * either.
+ */
+static bool list_params(struct record *record)
+{
+    struct kernel *kernel = &record->kernel;
+    CUmodule module = NULL;
+    CUlibrary library = NULL;
+    bool listed;
+
+    if (hbmspill_real.cuFuncGetModule &&
+        hbmspill_real.cuFuncGetModule(&module, kernel->function) == CUDA_SUCCESS)
+        record->module = module;
+    if (hbmspill_real.cuKernelGetLibrary &&
+        hbmspill_real.cuKernelGetLibrary(&library, (CUkernel)kernel->function) == CUDA_SUCCESS)
+        record->library = library;
+    if (!record->module && !record->library)
+        return false;
+    listed = list_by(kernel, false);
+    if (kernel->count)
+        return listed;
+    return list_by(kernel, true) && (kernel->count || listed || record->library);
 }
 
 static bool is_closed(const struct record *record)
@@ -131,6 +152,8 @@ static bool is_closed(const struct record *record)
         return false;
     default:
         HASH_FIND_PTR(closed_modules, &record->module, module);
+        if (!module)
+            HASH_FIND_PTR(closed_modules, &record->library, module);
         return module != NULL;
     }
 }
