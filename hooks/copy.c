@@ -67,6 +67,8 @@ static CUresult copy_begin(struct copy *copy)
     copy->operation.gpu = NULL;
     if (!gpu_at(0))
         return CUDA_SUCCESS;
+    if (!touches_within(copy->dst, copy->size) || !touches_within(copy->src, copy->size))
+        return CUDA_ERROR_INVALID_VALUE;
     if (!copy->blocking && !copy->per_thread &&
         window_hold_copy(copy->dst, copy->src, copy->size, copy->stream, &status)) {
         copy->held = true;

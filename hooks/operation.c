@@ -53,8 +53,8 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
         touches->gpu = current;
     if (status != CUDA_SUCCESS || !touches->gpu)
         goto done;
-    if (touches->failed) {
-        status = CUDA_ERROR_OUT_OF_MEMORY;
+    if (touches->failed || touches->beyond) {
+        status = touches->beyond ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
         goto done;
     }
     graph = capture_graph(stream, per_thread);

@@ -14,6 +14,7 @@ struct touches {
     struct gpu *gpu; /* whose memory; one operation is taken to touch one device's managed memory */
     bool mixed;      /* it touches another's as well */
     bool failed;     /* out of memory while gathering */
+    bool beyond;     /* a range leaves the allocation it starts in */
     unsigned count, capacity;
     struct cache_touch *touch, inline_touch[TOUCHES_INLINE];
 };
@@ -21,7 +22,7 @@ struct touches {
 static inline void touches_init(struct touches *touches)
 {
     touches->gpu = NULL;
-    touches->mixed = touches->failed = false;
+    touches->mixed = touches->failed = touches->beyond = false;
     touches->count = 0;
     touches->capacity = TOUCHES_INLINE;
     touches->touch = touches->inline_touch;
@@ -61,6 +62,30 @@ static inline void touches_add(struct touches *touches, uint64_t address, unsign
         touches->capacity = capacity;
     }
     touches->touch[touches->count++] = (struct cache_touch){.address = address, .access = access};
+}
+
+/*
+ * Whether a range that starts in memory of ours stays in one allocation; true for any other memory. The
+ * driver refuses what leaves an allocation; ours it cannot see the ends of, and what is behind them may be
+ * anybody's.
+ */
+static inline bool touches_within(uint64_t address, uint64_t size)
+{
+    struct gpu *gpu = gpu_of_address(address);
+    uint64_t base, found;
+
+    return !gpu || !size ||
+           (cache_find(gpu->cache, address, &base, &found) && size <= found &&
+            address - base <= found - size);
+}
+
+/* As touches_add for so many bytes. */
+static inline void touches_add_range(struct touches *touches, uint64_t address, uint64_t size,
+                                     unsigned access)
+{
+    touches_add(touches, address, access);
+    if (!touches_within(address, size))
+        touches->beyond = true;
 }
 
 #endif

@@ -32,23 +32,31 @@
 
 #define TOUCHING_HOOK(symbol, ...) TOUCHING(hook_##symbol, symbol, __VA_ARGS__)
 
-#define READS(address) touches_add(&touches, (uint64_t)(address), CACHE_READ)
-#define WRITES(address) touches_add(&touches, (uint64_t)(address), CACHE_READ | CACHE_WRITE)
+#define READS(address, size) touches_add_range(&touches, (uint64_t)(address), size, CACHE_READ)
+#define WRITES(address, size) touches_add_range(&touches, (uint64_t)(address), size, CACHE_READ | CACHE_WRITE)
+
+/* From the first to the last byte of so many rows. */
+static uint64_t extent(uint64_t width, uint64_t height, uint64_t pitch)
+{
+    return width && height ? (height - 1) * pitch + width : 0;
+}
 
 /* Both default-stream forms of a memset: symbol_v2, symbol_v2_ptds, symbolAsync, symbolAsync_ptsz. */
 #define MEMSET_HOOKS(symbol, type)                                                                           \
     static TOUCHING(symbol##_now, symbol##Async, (CUdeviceptr dst, type value, size_t n, CUstream stream),   \
-                    (dst, value, n, stream), stream, false, WRITES(dst))                                     \
+                    (dst, value, n, stream), stream, false, WRITES(dst, n * sizeof(type)))                   \
         TOUCHING_HOOK(symbol##_v2, (CUdeviceptr dst, type value, size_t n), (dst, value, n), NULL, false,    \
-                      WRITES(dst)) TOUCHING_HOOK(symbol##_v2_ptds, (CUdeviceptr dst, type value, size_t n),  \
-                                                 (dst, value, n), NULL, true, WRITES(dst))                   \
-            TOUCHING_HOOK(symbol##Async_ptsz, (CUdeviceptr dst, type value, size_t n, CUstream stream),      \
-                          (dst, value, n, stream), stream, true, WRITES(dst))                                \
-                CUresult hook_##symbol##Async(CUdeviceptr dst, type value, size_t n, CUstream stream)        \
+                      WRITES(dst, n * sizeof(type)))                                                         \
+            TOUCHING_HOOK(symbol##_v2_ptds, (CUdeviceptr dst, type value, size_t n), (dst, value, n), NULL,  \
+                          true, WRITES(dst, n * sizeof(type)))                                               \
+                TOUCHING_HOOK(symbol##Async_ptsz, (CUdeviceptr dst, type value, size_t n, CUstream stream),  \
+                              (dst, value, n, stream), stream, true, WRITES(dst, n * sizeof(type)))          \
+                    CUresult hook_##symbol##Async(CUdeviceptr dst, type value, size_t n, CUstream stream)    \
     {                                                                                                        \
         CUresult status;                                                                                     \
                                                                                                              \
-        if (shim_active() && window_hold_memset(dst, value, sizeof(type), n, stream, &status)) {             \
+        if (shim_active() && touches_within(dst, n * sizeof(type)) &&                                        \
+            window_hold_memset(dst, value, sizeof(type), n, stream, &status)) {                              \
             count_add(copies, 1);                                                                            \
             return status;                                                                                   \
         }                                                                                                    \
@@ -61,72 +69,110 @@ MEMSET_HOOKS(cuMemsetD32, unsigned int)
 
 #define MEMSET_2D_HOOKS(symbol, type)                                                                        \
     TOUCHING_HOOK(symbol##_v2, (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),     \
-                  (dst, pitch, value, width, height), NULL, false, WRITES(dst))                              \
+                  (dst, pitch, value, width, height), NULL, false,                                           \
+                  WRITES(dst, extent(width * sizeof(type), height, pitch)))                                  \
     TOUCHING_HOOK(symbol##_v2_ptds,                                                                          \
                   (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),                  \
-                  (dst, pitch, value, width, height), NULL, true, WRITES(dst))                               \
+                  (dst, pitch, value, width, height), NULL, true,                                            \
+                  WRITES(dst, extent(width * sizeof(type), height, pitch)))                                  \
     TOUCHING_HOOK(symbol##Async,                                                                             \
                   (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream), \
-                  (dst, pitch, value, width, height, stream), stream, false, WRITES(dst))                    \
+                  (dst, pitch, value, width, height, stream), stream, false,                                 \
+                  WRITES(dst, extent(width * sizeof(type), height, pitch)))                                  \
     TOUCHING_HOOK(symbol##Async_ptsz,                                                                        \
                   (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream), \
-                  (dst, pitch, value, width, height, stream), stream, true, WRITES(dst))
+                  (dst, pitch, value, width, height, stream), stream, true,                                  \
+                  WRITES(dst, extent(width * sizeof(type), height, pitch)))
 
 MEMSET_2D_HOOKS(cuMemsetD2D8, unsigned char)
 MEMSET_2D_HOOKS(cuMemsetD2D16, unsigned short)
 MEMSET_2D_HOOKS(cuMemsetD2D32, unsigned int)
 
-#define BOTH_ENDS(copy)                                                                                      \
-    if (copy) {                                                                                              \
-        READS((copy)->srcDevice);                                                                            \
-        READS((uintptr_t)(copy)->srcHost);                                                                   \
-        WRITES((copy)->dstDevice);                                                                           \
-        WRITES((uintptr_t)(copy)->dstHost);                                                                  \
-    }
+/* One side of a box: by its device or its host address, as the driver reads the structure. */
+static void add_side(struct touches *touches, bool by_host, uint64_t device, const void *host, uint64_t skip,
+                     uint64_t size, unsigned access)
+{
+    touches_add_range(touches, (by_host ? (uintptr_t)host : device) + skip, size, access);
+}
 
-#define STRUCT_COPY_HOOKS(symbol, async, type)                                                               \
-    TOUCHING_HOOK(symbol, (const type *copy), (copy), NULL, false, BOTH_ENDS(copy))                          \
-    TOUCHING_HOOK(symbol##_ptds, (const type *copy), (copy), NULL, true, BOTH_ENDS(copy))                    \
+#define SIDE(touches, copy, side, skip_z, rows, slices, access)                                              \
+    do {                                                                                                     \
+        uint64_t pitch = (copy)->side##Pitch, slice = (rows)*pitch;                                          \
+        if ((copy)->side##MemoryType != CU_MEMORYTYPE_ARRAY)                                                 \
+            add_side(touches, (copy)->side##MemoryType == CU_MEMORYTYPE_HOST, (copy)->side##Device,          \
+                     (copy)->side##Host, (skip_z)*slice + (copy)->side##Y * pitch + (copy)->side##XInBytes,  \
+                     extent(extent((copy)->WidthInBytes, (copy)->Height, pitch), slices, slice), access);    \
+    } while (0)
+
+static void add_box_2d(struct touches *touches, const CUDA_MEMCPY2D *copy)
+{
+    SIDE(touches, copy, src, 0, 0, 1, CACHE_READ);
+    SIDE(touches, copy, dst, 0, 0, 1, CACHE_READ | CACHE_WRITE);
+}
+
+#define ADD_BOX_3D(touches, copy)                                                                            \
+    SIDE(touches, copy, src, (copy)->srcZ, (copy)->srcHeight, (copy)->Depth, CACHE_READ);                    \
+    SIDE(touches, copy, dst, (copy)->dstZ, (copy)->dstHeight, (copy)->Depth, CACHE_READ | CACHE_WRITE)
+
+static void add_box_3d(struct touches *touches, const CUDA_MEMCPY3D *copy)
+{
+    ADD_BOX_3D(touches, copy);
+}
+
+static void add_box_peer(struct touches *touches, const CUDA_MEMCPY3D_PEER *copy)
+{
+    ADD_BOX_3D(touches, copy);
+}
+
+#define BOTH_ENDS(add, copy)                                                                                 \
+    if (copy)                                                                                                \
+    add(&touches, copy)
+
+#define STRUCT_COPY_HOOKS(symbol, async, type, add)                                                          \
+    TOUCHING_HOOK(symbol, (const type *copy), (copy), NULL, false, BOTH_ENDS(add, copy))                     \
+    TOUCHING_HOOK(symbol##_ptds, (const type *copy), (copy), NULL, true, BOTH_ENDS(add, copy))               \
     TOUCHING_HOOK(async, (const type *copy, CUstream stream), (copy, stream), stream, false,                 \
-                  BOTH_ENDS(copy))                                                                           \
+                  BOTH_ENDS(add, copy))                                                                      \
     TOUCHING_HOOK(async##_ptsz, (const type *copy, CUstream stream), (copy, stream), stream, true,           \
-                  BOTH_ENDS(copy))
+                  BOTH_ENDS(add, copy))
 
-STRUCT_COPY_HOOKS(cuMemcpy2D_v2, cuMemcpy2DAsync_v2, CUDA_MEMCPY2D)
-STRUCT_COPY_HOOKS(cuMemcpy3D_v2, cuMemcpy3DAsync_v2, CUDA_MEMCPY3D)
-STRUCT_COPY_HOOKS(cuMemcpy3DPeer, cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER)
-TOUCHING_HOOK(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), (copy), NULL, false, BOTH_ENDS(copy))
-TOUCHING_HOOK(cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D *copy), (copy), NULL, true, BOTH_ENDS(copy))
+STRUCT_COPY_HOOKS(cuMemcpy2D_v2, cuMemcpy2DAsync_v2, CUDA_MEMCPY2D, add_box_2d)
+STRUCT_COPY_HOOKS(cuMemcpy3D_v2, cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, add_box_3d)
+STRUCT_COPY_HOOKS(cuMemcpy3DPeer, cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER, add_box_peer)
+TOUCHING_HOOK(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), (copy), NULL, false,
+              BOTH_ENDS(add_box_2d, copy))
+TOUCHING_HOOK(cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D *copy), (copy), NULL, true,
+              BOTH_ENDS(add_box_2d, copy))
 
 #define PEER_PARAMETERS                                                                                      \
     CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size
 
 TOUCHING_HOOK(cuMemcpyPeer, (PEER_PARAMETERS), (dst, dst_context, src, src_context, size), NULL, false,
-              READS(src);
-              WRITES(dst))
+              READS(src, size);
+              WRITES(dst, size))
 TOUCHING_HOOK(cuMemcpyPeer_ptds, (PEER_PARAMETERS), (dst, dst_context, src, src_context, size), NULL, true,
-              READS(src);
-              WRITES(dst))
+              READS(src, size);
+              WRITES(dst, size))
 TOUCHING_HOOK(cuMemcpyPeerAsync, (PEER_PARAMETERS, CUstream stream),
-              (dst, dst_context, src, src_context, size, stream), stream, false, READS(src);
-              WRITES(dst))
+              (dst, dst_context, src, src_context, size, stream), stream, false, READS(src, size);
+              WRITES(dst, size))
 TOUCHING_HOOK(cuMemcpyPeerAsync_ptsz, (PEER_PARAMETERS, CUstream stream),
-              (dst, dst_context, src, src_context, size, stream), stream, true, READS(src);
-              WRITES(dst))
+              (dst, dst_context, src, src_context, size, stream), stream, true, READS(src, size);
+              WRITES(dst, size))
 
 TOUCHING_HOOK(cuMemcpyDtoA_v2, (CUarray dst, size_t offset, CUdeviceptr src, size_t size),
-              (dst, offset, src, size), NULL, false, READS(src))
+              (dst, offset, src, size), NULL, false, READS(src, size))
 TOUCHING_HOOK(cuMemcpyDtoA_v2_ptds, (CUarray dst, size_t offset, CUdeviceptr src, size_t size),
-              (dst, offset, src, size), NULL, true, READS(src))
+              (dst, offset, src, size), NULL, true, READS(src, size))
 TOUCHING_HOOK(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t offset, size_t size),
-              (dst, src, offset, size), NULL, false, WRITES(dst))
+              (dst, src, offset, size), NULL, false, WRITES(dst, size))
 TOUCHING_HOOK(cuMemcpyAtoD_v2_ptds, (CUdeviceptr dst, CUarray src, size_t offset, size_t size),
-              (dst, src, offset, size), NULL, true, WRITES(dst))
+              (dst, src, offset, size), NULL, true, WRITES(dst, size))
 
 #define ALL_OF_BATCH                                                                                         \
     for (size_t i = 0; i < count && dsts && srcs; i++) {                                                     \
-        READS(srcs[i]);                                                                                      \
-        WRITES(dsts[i]);                                                                                     \
+        READS(srcs[i], sizes ? sizes[i] : 0);                                                                \
+        WRITES(dsts[i], sizes ? sizes[i] : 0);                                                               \
     }
 
 /* 12.8 had one more parameter, the index of the copy that failed; 13.0 dropped it under a new symbol. */

@@ -1,6 +1,11 @@
 # Jobs in C on the synthetic GPU with the library preloaded.
 if HAVE_CHECK
-integration_tests = %D%/integration/test_alloc %D%/integration/test_streams %D%/integration/test_graphs
+integration_tests = \
+	%D%/integration/test_alloc \
+	%D%/integration/test_copies \
+	%D%/integration/test_graphs \
+	%D%/integration/test_kernels \
+	%D%/integration/test_streams
 check_PROGRAMS += $(integration_tests)
 TESTS += $(integration_tests)
 check_LTLIBRARIES += %D%/integration/libjob.la
@@ -20,10 +25,18 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_alloc_CFLAGS = $(integration_cflags)
 %C%_integration_test_alloc_LDADD = $(integration_libs)
 
-%C%_integration_test_streams_SOURCES = %D%/integration/test_streams.c
-%C%_integration_test_streams_CFLAGS = $(integration_cflags)
-%C%_integration_test_streams_LDADD = $(integration_libs)
+%C%_integration_test_copies_SOURCES = %D%/integration/test_copies.c
+%C%_integration_test_copies_CFLAGS = $(integration_cflags)
+%C%_integration_test_copies_LDADD = $(integration_libs)
 
 %C%_integration_test_graphs_SOURCES = %D%/integration/test_graphs.c
 %C%_integration_test_graphs_CFLAGS = $(integration_cflags)
 %C%_integration_test_graphs_LDADD = $(integration_libs)
+
+%C%_integration_test_kernels_SOURCES = %D%/integration/test_kernels.c
+%C%_integration_test_kernels_CFLAGS = $(integration_cflags)
+%C%_integration_test_kernels_LDADD = $(integration_libs)
+
+%C%_integration_test_streams_SOURCES = %D%/integration/test_streams.c
+%C%_integration_test_streams_CFLAGS = $(integration_cflags)
+%C%_integration_test_streams_LDADD = $(integration_libs)

@@ -16,7 +16,7 @@ enum {
     LOOKUP_VERSION = 12080, /* at 13000 cuCtxSynchronize is another function than cuda.h's */
 };
 
-void job_fail(const char *file, int line, const char *format, ...)
+void job_fail(const char *file, int line, const char *what, const char *format, ...)
 {
     va_list arguments;
     char text[512];
@@ -24,7 +24,7 @@ void job_fail(const char *file, int line, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "%s:%d: %s\n", file, line, text);
+    fprintf(stderr, "%s:%d: %s: %s\n", file, line, what, text);
     _exit(1); /* whatever is queued may never end */
 }
 
@@ -65,7 +65,7 @@ void *job_symbol(const char *symbol)
     if (!driver) {
         driver = dlopen("libcuda.so.1", RTLD_NOW);
         if (!driver)
-            job_fail(__FILE__, __LINE__, "%s", dlerror());
+            job_fail(__FILE__, __LINE__, "dlopen", "%s", dlerror());
         *(void **)&get_proc_address = dlsym(driver, "cuGetProcAddress_v2");
     }
     if (job_lookup == JOB_DLSYM) {
@@ -79,7 +79,7 @@ void *job_symbol(const char *symbol)
                          NULL);
     }
     if (!found)
-        job_fail(__FILE__, __LINE__, "the driver has no %s", symbol);
+        job_fail(__FILE__, __LINE__, "the driver has no", "%s", symbol);
     return found;
 }
 
@@ -163,7 +163,7 @@ void job_check(const char *file, int line, CUdeviceptr at, size_t count, uint32_
         uint32_t wanted = job_word(seed, i) + (and_seed == UINT32_MAX ? 0 : job_word(and_seed, i));
 
         if (words[i] != wanted)
-            job_fail(file, line, "word %u of %zu at 0x%llx is 0x%08x, not 0x%08x", i, count,
+            job_fail(file, line, "contents", "word %u of %zu at 0x%llx is 0x%08x, not 0x%08x", i, count,
                      (unsigned long long)at, words[i], wanted);
     }
     free(words);

@@ -155,21 +155,22 @@ static inline void cuda_load(void)
 #undef JOB_LOAD
 }
 
-__attribute__((noreturn, format(printf, 3, 4))) void job_fail(const char *file, int line, const char *format,
-                                                              ...);
+__attribute__((noreturn, format(printf, 4, 5))) void job_fail(const char *file, int line, const char *what,
+                                                              const char *format, ...);
 const char *job_error_name(CUresult status);
 
+/* Followed by a format and its values where more can be said. */
 #define REQUIRE(condition, ...)                                                                              \
     do {                                                                                                     \
         if (!(condition))                                                                                    \
-            job_fail(__FILE__, __LINE__, "`" #condition "' is false: " __VA_ARGS__);                         \
+            job_fail(__FILE__, __LINE__, #condition, "false. " __VA_ARGS__);                                 \
     } while (0)
 
 #define EXPECT(wanted, call)                                                                                 \
     do {                                                                                                     \
         CUresult job_status = cuda.call;                                                                     \
         if (job_status != (wanted))                                                                          \
-            job_fail(__FILE__, __LINE__, #call ": %s, not %s", job_error_name(job_status),                   \
+            job_fail(__FILE__, __LINE__, #call, "%s instead of %s", job_error_name(job_status),              \
                      job_error_name(wanted));                                                                \
     } while (0)
 

@@ -269,7 +269,7 @@ static void threads_come_and_go(void)
     cuda_start();
     for (unsigned i = 0; i < 8; i++)
         CU(cuMemAlloc(&thread_at[i], BYTES));
-    for (uintptr_t round = 0; round < 40; round++) {
+    for (uintptr_t round = 0; round < 12; round++) {
         pthread_t thread;
 
         pthread_create(&thread, NULL, fill_again, round % 2 ? &go : NULL);
