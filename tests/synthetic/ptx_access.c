@@ -98,15 +98,38 @@ static void load_lane(struct ptx_exec *x, const struct ptx_op *op, uint32_t lane
                  fetch(at + e * op->width, op->width, op->flags & PTX_FLAG_SIGNED));
 }
 
+/*
+ * Scattered addresses mostly come in runs: rows of a matrix that are no multiple of a chunk long, a warp to a
+ * row. Each piece is looked at by itself.
+ */
+enum { PIECE = 16 };
+
 #define LOAD_LOOPS(T, D)                                                                                     \
+    static inline __attribute__((always_inline)) void gather_piece_##T##_##D(D *d, const uint64_t *address,  \
+                                                                             uint32_t n, int64_t by)         \
+    {                                                                                                        \
+        const T *p = (const T *)(address[0] + by);                                                           \
+        if (n == PIECE && address[PIECE - 1] - address[0] == (PIECE - 1) * sizeof(T) &&                      \
+            linear(address, PIECE, sizeof(T))) {                                                             \
+            _Pragma("GCC ivdep") for (uint32_t i = 0; i < PIECE; i++) d[i] = (D)p[i];                        \
+        } else if (n == PIECE && linear(address, PIECE, 0)) {                                                \
+            const D value = (D)*p;                                                                           \
+            _Pragma("GCC ivdep") for (uint32_t i = 0; i < PIECE; i++) d[i] = value;                          \
+        } else {                                                                                             \
+            _Pragma("GCC ivdep") for (uint32_t i = 0; i < n; i++) d[i] = (D) * (const T *)(address[i] + by); \
+        }                                                                                                    \
+    }                                                                                                        \
     static void gather_##T##_##D(const struct ptx_op *op, char *rows, const uint64_t *address, uint32_t lo,  \
                                  uint32_t hi, int64_t shift)                                                 \
     {                                                                                                        \
         for (uint32_t e = 0; e < op->count; e++) {                                                           \
             D *d = (D *)(rows + row_of(op, e));                                                              \
             int64_t by = shift + (int64_t)(e * sizeof(T));                                                   \
-            _Pragma("GCC ivdep") for (uint32_t i = lo; i < hi; i++) d[i] =                                   \
-                (D) * (const T *)(address[i] + by);                                                          \
+            uint32_t i = lo;                                                                                 \
+            for (; i + PIECE <= hi; i += PIECE)                                                              \
+                gather_piece_##T##_##D(d + i, address + i, PIECE, by);                                       \
+            if (i < hi)                                                                                      \
+                gather_piece_##T##_##D(d + i, address + i, hi - i, by);                                      \
         }                                                                                                    \
     }                                                                                                        \
     static void linear_##T##_##D(const struct ptx_op *op, char *rows, const char *from, uint32_t lo,         \

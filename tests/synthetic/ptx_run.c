@@ -209,11 +209,140 @@ static bool guarded(const struct ptx_chunk *c, const struct ptx_op *op, uint8_t 
     return true;
 }
 
+/* Whether a guard that is the same in all lanes lets the operation run. */
+static bool guard_holds(const struct ptx_op *op, const char *rows)
+{
+    return (rows[op->guard] != 0) != !!(op->flags & PTX_FLAG_NEGATE);
+}
+
+static void branch(struct ptx_chunk *c, const struct ptx_op *op)
+{
+    uint8_t mask[PTX_LANES];
+    struct ptx_lanes taken;
+    if (op->guard == PTX_NO_ROW) {
+        c->pc = op->target;
+    } else if (op->flags & PTX_FLAG_GUARD_UNIFORM) {
+        c->pc = guard_holds(op, c->rows) ? op->target : c->pc + 1;
+    } else if (!guarded(c, op, mask, &taken)) {
+        c->pc++;
+    } else if (taken.lo == c->lo && taken.hi == c->hi &&
+               (!taken.mask || !memcmp(mask + c->lo, c->mask + c->lo, c->hi - c->lo))) {
+        c->pc = op->target;
+    } else {
+        for (uint32_t i = c->lo; i < c->hi; i++)
+            if (c->mask[i])
+                c->pcs[i] = mask[i] ? op->target : c->pc + 1;
+        regroup(c);
+    }
+}
+
+/* brx.idx: an index beyond the list goes on behind it (undefined in PTX). */
+static void branch_indexed(const struct ptx_code *code, struct ptx_chunk *c, const struct ptx_op *op)
+{
+    const uint32_t *index = (const uint32_t *)(c->rows + op->a);
+    const uint8_t *guard = op->guard == PTX_NO_ROW ? NULL : (const uint8_t *)(c->rows + op->guard);
+    bool same_index = op->flags & PTX_FLAG_UNIFORM, same_guard = op->flags & PTX_FLAG_GUARD_UNIFORM;
+    for (uint32_t i = c->lo; i < c->hi; i++) {
+        uint32_t k = index[same_index ? 0 : i];
+        bool taken = !guard || guard[same_guard ? 0 : i] != !!(op->flags & PTX_FLAG_NEGATE);
+        if (c->mask[i])
+            c->pcs[i] = taken && k < op->imm ? code->targets[op->target + k] : c->pc + 1;
+    }
+    regroup(c);
+}
+
+/* Lanes stop, at a barrier or for good. False when that leaves none to run. */
+static bool stop(struct ptx_chunk *c, const struct ptx_op *op)
+{
+    enum ptx_lane_state state = op->kind == PTX_OP_EXIT ? PTX_LANE_DONE : PTX_LANE_BARRIER;
+    uint8_t mask[PTX_LANES];
+    struct ptx_lanes lanes;
+    uint32_t pc = c->pc + 1;
+    if (op->guard == PTX_NO_ROW) {
+        park(c, pc, state);
+        return regroup(c);
+    }
+    if (op->flags & PTX_FLAG_GUARD_UNIFORM) {
+        if (!guard_holds(op, c->rows)) {
+            c->pc = pc;
+            return true;
+        }
+        park(c, pc, state);
+        return regroup(c);
+    }
+    if (!guarded(c, op, mask, &lanes)) {
+        c->pc = pc;
+        return true;
+    }
+    park(c, pc, PTX_LANE_RUN);
+    for (uint32_t i = lanes.lo; i < lanes.hi; i++)
+        if (mask[i])
+            c->state[i] = (uint8_t)state;
+    return regroup(c);
+}
+
+static void execute_masked(const struct ptx_op *op, char *rows, uint32_t scratch,
+                           const struct ptx_lanes *lanes)
+{
+    struct ptx_op copy = *op;
+    copy.d = scratch;
+    copy.fn(&copy, rows, lanes->lo, lanes->hi);
+    blend(rows + op->d, rows + scratch, lanes->mask, lanes->lo, lanes->hi, op->row_width);
+}
+
+/* A parameter under a guard that varies: the value is in a row of its own first. */
+static void load_parameter_masked(struct ptx_exec *x, const struct ptx_op *op, char *rows,
+                                  const struct ptx_lanes *lanes)
+{
+    struct ptx_op copy = *op;
+    copy.count = 1;
+    copy.d = x->code->scratch;
+    for (uint32_t e = 0; e < op->count; e++) {
+        copy.imm = op->imm + (uint64_t)e * op->width;
+        load_parameter(x, &copy, rows);
+        char *row = rows + (e ? op->more[e - 1] : op->d);
+        for (uint32_t i = lanes->lo; i < lanes->hi; i++)
+            if (!lanes->mask || lanes->mask[i])
+                memcpy(row + (size_t)i * op->row_width, rows + copy.d, op->row_width);
+    }
+}
+
+/* What is neither plain arithmetic nor control flow. */
+static void step(struct ptx_exec *x, struct ptx_chunk *c, const struct ptx_op *op)
+{
+    uint8_t mask[PTX_LANES];
+    struct ptx_lanes lanes = {c->lo, c->hi, c->dense ? NULL : c->mask};
+    if (op->guard != PTX_NO_ROW) {
+        if (op->flags & PTX_FLAG_GUARD_UNIFORM ? !guard_holds(op, c->rows) : !guarded(c, op, mask, &lanes))
+            return;
+    }
+    if (op->flags & PTX_FLAG_UNIFORM)
+        execute_uniform(x, op, c->rows);
+    else if (op->kind == PTX_OP_PARAM)
+        load_parameter_masked(x, op, c->rows, &lanes);
+    else if (op->kind != PTX_OP_ALU)
+        execute(x, op, &lanes);
+    else if (lanes.mask)
+        execute_masked(op, c->rows, x->code->scratch, &lanes);
+    else
+        op->fn(op, c->rows, lanes.lo, lanes.hi);
+}
+
+static void trap(struct ptx_exec *x, struct ptx_chunk *c, const struct ptx_op *op)
+{
+    uint8_t mask[PTX_LANES];
+    struct ptx_lanes lanes;
+    if (op->guard == PTX_NO_ROW ||
+        (op->flags & PTX_FLAG_GUARD_UNIFORM ? guard_holds(op, c->rows) : guarded(c, op, mask, &lanes)))
+        ptx_fault_raise(x, 0, false, "trap");
+    c->pc++;
+}
+
+/* Runs a chunk until its threads wait at a barrier or have ended. */
 static enum outcome run_chunk(struct ptx_exec *x, struct ptx_chunk *c)
 {
     const struct ptx_op *ops = x->code->ops;
     char *rows = c->rows;
-    uint8_t mask[PTX_LANES];
     x->chunk = c;
     if (!regroup(c))
         return CHUNK_DONE;
@@ -223,121 +352,45 @@ static enum outcome run_chunk(struct ptx_exec *x, struct ptx_chunk *c)
             regroup(c);
         }
         const struct ptx_op *op = &ops[c->pc];
-        x->op = op;
-        struct ptx_lanes lanes = {c->lo, c->hi, c->dense ? NULL : c->mask};
         x->instructions += c->hi - c->lo;
         c->clock++;
-        if (op->kind >= PTX_OP_BRANCH) {
-            switch ((enum ptx_op_kind)op->kind) {
-            case PTX_OP_BRANCH:
-                if (op->guard == PTX_NO_ROW) {
-                    c->pc = op->target;
-                    continue;
-                }
-                if (op->flags & PTX_FLAG_GUARD_UNIFORM) {
-                    c->pc = ((const uint8_t *)(rows + op->guard))[0] != !!(op->flags & PTX_FLAG_NEGATE)
-                                ? op->target
-                                : c->pc + 1;
-                    continue;
-                }
-                if (!guarded(c, op, mask, &lanes)) {
-                    c->pc++;
-                    continue;
-                }
-                if (lanes.lo == c->lo && lanes.hi == c->hi &&
-                    (!lanes.mask || !memcmp(mask + c->lo, c->mask + c->lo, c->hi - c->lo))) {
-                    c->pc = op->target;
-                    continue;
-                }
-                for (uint32_t i = c->lo; i < c->hi; i++)
-                    if (c->mask[i])
-                        c->pcs[i] = mask[i] ? op->target : c->pc + 1;
-                regroup(c);
-                continue;
-            case PTX_OP_SWITCH:
-                for (uint32_t i = c->lo; i < c->hi; i++) {
-                    uint32_t index = ((const uint32_t *)(rows + op->a))[op->flags & PTX_FLAG_UNIFORM ? 0 : i];
-                    bool taken =
-                        op->guard == PTX_NO_ROW ||
-                        ((const uint8_t *)(rows + op->guard))[op->flags & PTX_FLAG_GUARD_UNIFORM ? 0 : i] !=
-                            !!(op->flags & PTX_FLAG_NEGATE);
-                    if (c->mask[i])
-                        c->pcs[i] =
-                            taken && index < op->imm ? x->code->targets[op->target + index] : c->pc + 1;
-                }
-                regroup(c);
-                continue;
-            case PTX_OP_BARRIER:
-            case PTX_OP_EXIT: {
-                enum ptx_lane_state state = op->kind == PTX_OP_EXIT ? PTX_LANE_DONE : PTX_LANE_BARRIER;
-                uint32_t pc = c->pc + 1;
-                if (op->guard != PTX_NO_ROW) {
-                    if (op->flags & PTX_FLAG_GUARD_UNIFORM) {
-                        if (((const uint8_t *)(rows + op->guard))[0] == !!(op->flags & PTX_FLAG_NEGATE)) {
-                            c->pc++;
-                            continue;
-                        }
-                    } else {
-                        if (!guarded(c, op, mask, &lanes)) {
-                            c->pc++;
-                            continue;
-                        }
-                        park(c, pc, PTX_LANE_RUN);
-                        for (uint32_t i = lanes.lo; i < lanes.hi; i++)
-                            if (mask[i])
-                                c->state[i] = (uint8_t)state;
-                        goto next_group;
-                    }
-                }
-                park(c, pc, state);
-            next_group:
-                if (regroup(c))
-                    continue;
-                for (uint32_t i = 0; i < c->lanes; i++)
-                    if (c->state[i] == PTX_LANE_BARRIER)
-                        return CHUNK_BARRIER;
-                return CHUNK_DONE;
-            }
-            default:
-                ptx_fault_raise(x, 0, false, "trap");
-            }
-        }
-        c->pc++;
-        if (op->guard != PTX_NO_ROW) {
-            if (op->flags & PTX_FLAG_GUARD_UNIFORM) {
-                if (((const uint8_t *)(rows + op->guard))[0] == !!(op->flags & PTX_FLAG_NEGATE))
-                    continue;
-            } else if (!guarded(c, op, mask, &lanes)) {
-                continue;
-            }
-        }
-        if (op->flags & PTX_FLAG_UNIFORM) {
-            execute_uniform(x, op, rows);
-        } else if (op->kind == PTX_OP_ALU) {
-            if (!lanes.mask) {
-                op->fn(op, rows, lanes.lo, lanes.hi);
+        if (op->kind == PTX_OP_ALU && op->guard == PTX_NO_ROW) {
+            c->pc++;
+            if (op->flags & PTX_FLAG_UNIFORM) {
+                op->fn(op, rows, 0, 1);
+                if (op->flags & PTX_FLAG_SPREAD)
+                    spread(rows + op->d, op->row_width);
+            } else if (c->dense) {
+                op->fn(op, rows, c->lo, c->hi);
             } else {
-                struct ptx_op copy = *op;
-                copy.d = x->code->scratch;
-                copy.fn(&copy, rows, lanes.lo, lanes.hi);
-                blend(rows + op->d, rows + copy.d, lanes.mask, lanes.lo, lanes.hi, op->row_width);
+                const struct ptx_lanes lanes = {c->lo, c->hi, c->mask};
+                execute_masked(op, rows, x->code->scratch, &lanes);
             }
-        } else if (op->kind == PTX_OP_PARAM) {
-            /* under a guard that varies: the value is in a row of its own first */
-            struct ptx_op copy = *op;
-            copy.count = 1;
-            copy.d = x->code->scratch;
-            for (uint32_t e = 0; e < op->count; e++) {
-                copy.imm = op->imm + (uint64_t)e * op->width;
-                load_parameter(x, &copy, rows);
-                spread(rows + copy.d, copy.row_width);
-                for (uint32_t i = lanes.lo; i < lanes.hi; i++)
-                    if (lanes.mask ? lanes.mask[i] : 1)
-                        memcpy(rows + (e ? op->more[e - 1] : op->d) + (size_t)i * op->row_width,
-                               rows + copy.d + (size_t)i * op->row_width, op->row_width);
-            }
-        } else {
-            execute(x, op, &lanes);
+            continue;
+        }
+        x->op = op;
+        switch ((enum ptx_op_kind)op->kind) {
+        case PTX_OP_BRANCH:
+            branch(c, op);
+            break;
+        case PTX_OP_SWITCH:
+            branch_indexed(x->code, c, op);
+            break;
+        case PTX_OP_BARRIER:
+        case PTX_OP_EXIT:
+            if (stop(c, op))
+                break;
+            for (uint32_t i = 0; i < c->lanes; i++)
+                if (c->state[i] == PTX_LANE_BARRIER)
+                    return CHUNK_BARRIER;
+            return CHUNK_DONE;
+        case PTX_OP_TRAP:
+            trap(x, c, op);
+            break;
+        default:
+            c->pc++;
+            step(x, c, op);
+            break;
         }
     }
 }
