@@ -38,6 +38,8 @@
     X(map_calls, "count", "mappings made")                                                                   \
     X(unmap_calls, "count", "mappings removed")                                                              \
     X(access_calls, "count", "set-access calls")                                                             \
+    X(job_pinned_bytes, "bytes", "pinned host memory the job asked for itself, now held")                    \
+    X(peak_job_pinned_bytes, "peak bytes", "most of it")                                                     \
     X(windows, "count", "groups of operations submitted together")                                           \
     X(held, "count", "operations held for one")                                                              \
     X(refused, "count", "requests refused because both tiers are full")                                      \

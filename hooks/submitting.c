@@ -58,8 +58,6 @@ SUBMITTING_HOOK(cuCtxDestroy_v2, (CUcontext context), (context))
 SUBMITTING_HOOK(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
 SUBMITTING_HOOK(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device))
 SUBMITTING_HOOK(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device))
-SUBMITTING_HOOK(cuMemFreeHost, (void *memory), (memory))
-SUBMITTING_HOOK(cuMemHostUnregister, (void *memory), (memory))
 SUBMITTING_HOOK(cuFuncSetAttribute, (CUfunction function, CUfunction_attribute attribute, int value),
                 (function, attribute, value))
 SUBMITTING_HOOK(cuFuncSetCacheConfig, (CUfunction function, CUfunc_cache config), (function, config))

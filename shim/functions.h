@@ -304,6 +304,9 @@ typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000)(CUstream);
     X(cuCtxSetLimit, PFN_cuCtxSetLimit_v3010) \
     X(cuDevicePrimaryCtxRelease_v2, PFN_cuDevicePrimaryCtxRelease_v11000) \
     X(cuDevicePrimaryCtxReset_v2, PFN_cuDevicePrimaryCtxReset_v11000) \
+    X(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020) \
+    X(cuMemAllocHost_v2, PFN_cuMemAllocHost_v3020) \
+    X(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050) \
     X(cuMemFreeHost, PFN_cuMemFreeHost_v2000) \
     X(cuMemHostUnregister, PFN_cuMemHostUnregister_v4000) \
     X(cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000) \
@@ -323,7 +326,6 @@ typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000)(CUstream);
     X(cuMemAddressFree, PFN_cuMemAddressFree_v10020) \
     X(cuMemSetAccess, PFN_cuMemSetAccess_v10020) \
     X(cuMemGetAllocationGranularity, PFN_cuMemGetAllocationGranularity_v10020) \
-    X(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020) \
     X(cuStreamCreate, PFN_cuStreamCreate_v2000) \
     X(cuStreamGetCaptureInfo_v2, PFN_cuStreamGetCaptureInfo_v11030) \
     X(cuStreamGetCaptureInfo_v3, PFN_cuStreamGetCaptureInfo_v12030) \
