@@ -27,7 +27,8 @@ CUresult window_submit_held(void);
 
 static inline CUresult window_submit(void)
 {
-    return atomic_load_explicit(&window_busy, memory_order_acquire) ? window_submit_held() : CUDA_SUCCESS;
+    return shim_active() && atomic_load_explicit(&window_busy, memory_order_acquire) ? window_submit_held()
+                                                                                     : CUDA_SUCCESS;
 }
 
 /* The same where the caller has no use for the error: the next call that submits returns it. */
