@@ -144,12 +144,22 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstre
     return submit(line(dst, src, n), stream, false);
 }
 
+/* "asynchronous with respect to the host, but serialized with respect to all pending and future asynchronous
+ * work into the current device, srcDevice and dstDevice": here it waits for both ends, and for the copy. */
 CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t n)
 {
     API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
     if (context_check(dst_ctx) || context_check(src_ctx))
         return CUDA_ERROR_INVALID_CONTEXT;
-    return submit(line(dst, src, n), NULL, true);
+    driver_acquire();
+    context_drain_locked(src_ctx);
+    context_drain_locked(dst_ctx);
+    driver_release();
+    CUresult result = submit(line(dst, src, n), NULL, true);
+    driver_acquire();
+    context_drain_locked(context_current());
+    driver_release();
+    return result == CUDA_SUCCESS ? context_current()->error : result;
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t n,

@@ -196,6 +196,27 @@ void engine_run_work_locked(struct engine *engine, const struct work *work, CUco
     pthread_cond_broadcast(&driver_done);
 }
 
+/*
+ * Memory is freed here in its stream's order. What was submitted before and still touches it in another
+ * stream was not ordered before the free, or it would have ended: "use after free" of the stream ordered
+ * allocator.
+ */
+static void check_free(const struct op *op)
+{
+    for (const struct CUstream_st *s = op->ctx->streams; s; s = s->next) {
+        for (const struct op *other = s->head; other && s != op->stream && other->seq < op->seq;
+             other = other->next) {
+            if (!work_touches(&other->work, op->work.free.address, op->work.free.size))
+                continue;
+            report_hazard_locked(
+                "freed-in-use", "memory at 0x%llx freed in stream %llu before %s in stream %llu has ended",
+                (unsigned long long)op->work.free.address, (unsigned long long)op->stream->id,
+                work_name(&other->work), (unsigned long long)s->id);
+            return;
+        }
+    }
+}
+
 static void run_op_locked(struct engine *engine, struct op *op)
 {
     bool first = op->state == OP_QUEUED;
@@ -216,6 +237,9 @@ static void run_op_locked(struct engine *engine, struct op *op)
             count_add(COUNT_GRAPH_LAUNCHES, 1);
         if (!graph_run_step_locked(op->work.graph, op))
             return;
+        break;
+    case WORK_FREE:
+        check_free(op);
         break;
     case WORK_EMPTY:
     case WORK_WAIT_VALUE:

@@ -22,6 +22,7 @@ enum work_kind {
     WORK_CALLBACK, /* cuStreamAddCallback */
     WORK_WRITE_VALUE,
     WORK_WAIT_VALUE,
+    WORK_FREE, /* where a stream frees memory of a pool; does nothing but look */
     WORK_GRAPH,
 };
 
@@ -53,6 +54,10 @@ struct host_work {
     void *data;
 };
 
+struct free_work {
+    uint64_t address, size;
+};
+
 struct value_work {
     uint64_t address, value;
     unsigned flags;
@@ -67,6 +72,7 @@ struct work {
         struct kernel_work kernel;
         struct host_work host;
         struct value_work value;
+        struct free_work free;
         struct graph_run *graph;
     };
 };

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define MAX_HELPERS 3
-#define SMALL_GRID 4 /* blocks up to which helpers are not worth waking */
+#define SMALL_GRID 512 /* threads up to which helpers are not worth waking */
 
 const char *kernel_name(const struct kernel_work *work)
 {
@@ -200,7 +200,8 @@ static void start_helpers(void)
 static int run_grid(const struct ptx_launch *launch, uint64_t blocks, bool alone, struct ptx_fault *fault)
 {
     uint64_t instructions = 0;
-    if (alone || blocks <= SMALL_GRID) {
+    uint64_t threads = blocks * launch->block[0] * launch->block[1] * launch->block[2];
+    if (alone || blocks == 1 || threads <= SMALL_GRID) {
         int error = ptx_run(launch, 0, blocks, fault, &instructions);
         count_add(COUNT_INSTRUCTIONS, instructions);
         return error;
@@ -212,7 +213,7 @@ static int run_grid(const struct ptx_launch *launch, uint64_t blocks, bool alone
     team.launch = launch;
     team.next = 0;
     team.blocks = blocks;
-    team.chunk = blocks / (8 * (team.helpers + 1)) + 1;
+    team.chunk = blocks / (8 * (team.helpers + 1)) + (blocks >= 8 * (team.helpers + 1) ? 0 : 1);
     team.error = 0;
     team.generation++;
     pthread_cond_broadcast(&team.start);

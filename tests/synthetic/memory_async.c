@@ -97,7 +97,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (stream->capture)
         goto out;
-    struct work work = {.kind = WORK_EMPTY};
+    struct work work = {.kind = WORK_FREE, .free = {.address = range->base, .size = range->size}};
     result = stream_submit_locked(stream, &work, NULL, 0, &op);
     if (result == CUDA_SUCCESS)
         pool_free_range_locked(range_find_locked(address), stream->id, op);

@@ -330,7 +330,7 @@ static bool access_flags_valid(CUmemAccess_flags flags)
 CUresult cuMemSetAccess(CUdeviceptr base, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
     API_ENTER(0);
-    int device_access = -1, host_access = -1;
+    int device = -1, device_access = -1, host_access = -1;
     if (!desc || !count || !size)
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++) {
@@ -340,6 +340,7 @@ CUresult cuMemSetAccess(CUdeviceptr base, size_t size, const CUmemAccessDesc *de
         case CU_MEM_LOCATION_TYPE_DEVICE:
             if (device_check(desc[i].location.id))
                 return CUDA_ERROR_INVALID_DEVICE;
+            device = desc[i].location.id;
             device_access = (int)desc[i].flags;
             break;
         case CU_MEM_LOCATION_TYPE_HOST:
@@ -364,6 +365,10 @@ CUresult cuMemSetAccess(CUdeviceptr base, size_t size, const CUmemAccessDesc *de
     bool changes = false, lessens = false;
     for (uint64_t a = base; device_access >= 0 && a < base + size; a += PAGE) {
         struct page *page = window_page(a);
+        if (page->space != SPACE_HOST && page->space != device) {
+            result = CUDA_ERROR_INVALID_DEVICE; /* devices are no peers of each other */
+            goto out;
+        }
         changes |= page->device_access != device_access;
         lessens |= (page->device_access & ~device_access) != 0;
     }

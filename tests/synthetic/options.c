@@ -1,6 +1,7 @@
 /*
- * options.c - the environment of the synthetic GPU: SYNTHETIC_GPU_HBM, _SCHEDULE, _REPORT, _DEVICES.
- * A value that is not understood stops the process: a test must not run on another machine than it asked for.
+ * options.c - the environment of the synthetic GPU: SYNTHETIC_GPU_HBM, _SCHEDULE, _REPORT, _DEVICES. (_FAULT
+ * is read in api.c; _DUMP names a file for PTX that is refused, in module.c.) A value that is not understood
+ * stops the process: a test must not run on another machine than it asked for.
  */
 #include "memory.h"
 

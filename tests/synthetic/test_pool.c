@@ -189,6 +189,59 @@ START_TEST(random_use_never_overlaps)
 }
 END_TEST
 
+/* Memory freed in one stream while another, not ordered before, still works on it. */
+static void free_too_early(void)
+{
+    CUstream one, two;
+    CUdeviceptr p, flag;
+    CUmemoryPool pool;
+    cuuint64_t keep = UINT64_MAX; /* or the synchronization would unmap it, and the kernel fault */
+    gpu_start("eager", 64);
+    OK(cuDeviceGetDefaultMemPool(&pool, 0));
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    OK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&flag, 4));
+    OK(cuMemsetD32(flag, 0, 1));
+    OK(cuMemAllocAsync(&p, 256, one));
+    OK(cuStreamSynchronize(one));
+    OK(cuStreamWaitValue32(two, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+    OK(launch_increment(p, 1, two));
+    OK(cuMemFreeAsync(p, one));
+    OK(cuStreamSynchronize(one));
+    OK(cuMemsetD32(flag, 1, 1));
+    OK(cuCtxSynchronize());
+}
+
+static void free_in_time(void)
+{
+    CUstream one, two;
+    CUdeviceptr p;
+    CUevent event;
+    gpu_start("random:9", 64);
+    OK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < 50; i++) {
+        OK(cuMemAllocAsync(&p, 256, one));
+        OK(cuEventRecord(event, one));
+        OK(cuStreamWaitEvent(two, event, 0));
+        OK(launch_increment(p, 1, two));
+        OK(cuEventRecord(event, two));
+        OK(cuStreamWaitEvent(one, event, 0));
+        OK(cuMemFreeAsync(p, one));
+    }
+    OK(cuCtxSynchronize());
+}
+
+START_TEST(freeing_memory_in_use_is_a_hazard)
+{
+    ck_assert_int_eq(report_number(free_too_early, "freed-in-use"), 1);
+    ck_assert_int_eq(report_number(free_in_time, "freed-in-use"), -1);
+    ck_assert_int_eq(report_number(free_in_time, "launches"), 50);
+}
+END_TEST
+
 START_TEST(destroyed_pool_lives_while_allocations_do)
 {
     CUdeviceptr p, q;
@@ -301,6 +354,7 @@ int main(void)
     tcase_add_loop_test(tc, short_memory_makes_a_stream_wait_for_anothers_free, 0, SCHEDULES);
     tcase_add_test(tc, capacity_is_hard);
     tcase_add_loop_test(tc, random_use_never_overlaps, 0, 3);
+    tcase_add_test(tc, freeing_memory_in_use_is_a_hazard);
     tcase_add_test(tc, destroyed_pool_lives_while_allocations_do);
     tcase_add_test(tc, default_pool_is_current);
     tcase_add_loop_test(tc, plain_allocation, 0, SCHEDULES);

@@ -288,6 +288,36 @@ START_TEST(kernel_on_unmapped_address_faults)
 }
 END_TEST
 
+START_TEST(devices_are_no_peers)
+{
+    CUmemAccessDesc desc = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1},
+                            .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAllocationProp prop = device_prop();
+    CUmemGenericAllocationHandle handle;
+    CUcontext other;
+    CUdeviceptr q;
+    int can;
+    setenv("SYNTHETIC_GPU_DEVICES", "2", 1);
+    gpu_start("eager", 64);
+    OK(cuDeviceCanAccessPeer(&can, 0, 1));
+    ck_assert_int_eq(can, 0);
+    CUdeviceptr p = reserve(PAGE);
+    OK(cuMemMap(p, PAGE, 0, create(PAGE), 0));
+    FAILS(cuMemSetAccess(p, PAGE, &desc, 1), CUDA_ERROR_INVALID_DEVICE);
+    OK(set_access(p, PAGE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+    /* Each has memory of its own, and copies between them go through all the same. */
+    prop.location.id = 1;
+    OK(cuMemCreate(&handle, 32 * MIB, &prop, 0));
+    FAILS(cuMemCreate(&handle, 64 * MIB, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuCtxCreate_v4(&other, NULL, 0, 1));
+    OK(cuMemAlloc(&q, 256));
+    OK(cuMemsetD32(q, 31, 64));
+    OK(cuMemcpyPeer(p, test_context, q, other, 256));
+    OK(cuCtxPopCurrent(&other));
+    ck_assert_uint_eq(read_word(p), 31);
+}
+END_TEST
+
 START_TEST(many_rebindings_keep_their_contents)
 {
     enum { N = 8 };
@@ -389,6 +419,7 @@ int main(void)
     tcase_add_test_raise_signal(tc, host_memory_mapped_for_the_device_dies_under_the_cpu, SIGSEGV);
     tcase_add_test(tc, cpu_gets_no_access_to_device_memory);
     tcase_add_loop_test(tc, kernel_on_unmapped_address_faults, 0, SCHEDULES);
+    tcase_add_test(tc, devices_are_no_peers);
     tcase_add_test(tc, many_rebindings_keep_their_contents);
     tcase_add_test(tc, unmapping_memory_in_use_is_a_hazard);
     tcase_add_test(tc, file_descriptor_stands_for_a_handle);
