@@ -129,61 +129,72 @@ static struct arrays arrays_in(float *memory)
     return (struct arrays){memory, memory + ELEMENTS, memory + 2 * ELEMENTS, memory + 3 * ELEMENTS};
 }
 
+struct bench {
+    const char *name;
+    void (*write)(char *, size_t);
+    bool (*right)(const struct arrays *, const struct arrays *);
+    uint32_t grid;
+    double seconds;
+};
+
+static _Alignas(4096) float memory[WINDOW / sizeof(float)];
+static float saved[4 * ELEMENTS];
+
+/* False, with a message, where the kernel does not load, run or compute what it should. */
+static bool measure(const struct bench *bench, struct ptx_module *module)
+{
+    const uint64_t base = 0x700000000000;
+    struct arrays after = arrays_in(memory), before = arrays_in(saved);
+    for (int i = 0; i < 4 * ELEMENTS; i++)
+        saved[i] = (float)(i % 1009 * 7919 % 1009) / 1009.0f;
+    memcpy(memory, saved, sizeof saved);
+    uint64_t params[4], instructions = 0;
+    for (int i = 0; i < 4; i++)
+        params[i] = base + (uint64_t)i * ELEMENTS * sizeof(float);
+    struct ptx_memory window = {.window_base = base,
+                                .window_size = WINDOW,
+                                .window_delta = (int64_t)((uint64_t)(uintptr_t)memory - base)};
+    struct ptx_launch launch = {.kernel = ptx_module_find_kernel(module, bench->name),
+                                .grid = {bench->grid, 1, 1},
+                                .block = {128, 1, 1},
+                                .params = params,
+                                .memory = &window};
+    struct ptx_fault fault;
+    int status = ptx_run(&launch, 0, bench->grid, &fault, NULL);
+    if (status || !bench->right(&after, &before)) {
+        fprintf(stderr, "%s: wrong result (%d)\n", bench->name, status);
+        return false;
+    }
+    double start = now(), elapsed;
+    do {
+        if (ptx_run(&launch, 0, bench->grid, &fault, &instructions))
+            return false;
+        elapsed = now() - start;
+    } while (elapsed < bench->seconds);
+    printf("%-12s %6.2f G lane-instructions/s on one core\n", bench->name,
+           (double)instructions / elapsed * 1e-9);
+    return true;
+}
+
 int main(void)
 {
+    static const struct bench benches[] = {
+        {"elementwise", write_elementwise, elementwise_right, ELEMENTS / 512, 1.0},
+        {"matmul", write_matmul, matmul_right, ELEMENTS / 128, 2.0},
+    };
     static char text[65536];
-    const struct {
-        const char *name;
-        void (*write)(char *, size_t);
-        bool (*right)(const struct arrays *, const struct arrays *);
-        uint32_t grid;
-        double seconds;
-    } benches[] = {{"elementwise", write_elementwise, elementwise_right, ELEMENTS / 512, 1.0},
-                   {"matmul", write_matmul, matmul_right, ELEMENTS / 128, 2.0}};
-    float *memory = aligned_alloc(4096, WINDOW), *saved = malloc(4 * ELEMENTS * sizeof *saved);
-    if (!memory || !saved)
-        return 1;
+    bool good = true;
     ptx_install_fault_handler();
-    for (size_t k = 0; k < COUNT_OF(benches); k++) {
+    for (size_t k = 0; k < COUNT_OF(benches) && good; k++) {
         struct ptx_module *module;
-        struct ptx_fault fault;
         char error[200];
         benches[k].write(text, sizeof text);
         if (ptx_module_parse(text, strlen(text), &module, error, sizeof error)) {
             fprintf(stderr, "%s: %s\n", benches[k].name, error);
-            return 1;
+            return EXIT_FAILURE;
         }
-        struct arrays now_in = arrays_in(memory), before = arrays_in(saved);
-        for (int i = 0; i < 4 * ELEMENTS; i++)
-            saved[i] = (float)(i % 1009 * 7919 % 1009) / 1009.0f;
-        memcpy(memory, saved, 4 * ELEMENTS * sizeof *saved);
-        uint64_t params[4], base = 0x700000000000, instructions = 0;
-        for (int i = 0; i < 4; i++)
-            params[i] = base + (uint64_t)i * ELEMENTS * sizeof(float);
-        struct ptx_memory window = {.window_base = base,
-                                    .window_size = WINDOW,
-                                    .window_delta = (int64_t)((uint64_t)(uintptr_t)memory - base)};
-        struct ptx_launch launch = {.kernel = ptx_module_find_kernel(module, benches[k].name),
-                                    .grid = {benches[k].grid, 1, 1},
-                                    .block = {128, 1, 1},
-                                    .params = params,
-                                    .memory = &window};
-        int status = ptx_run(&launch, 0, benches[k].grid, &fault, NULL);
-        if (status || !benches[k].right(&now_in, &before)) {
-            fprintf(stderr, "%s: wrong result (%d)\n", benches[k].name, status);
-            return 1;
-        }
-        double start = now(), elapsed;
-        do {
-            if (ptx_run(&launch, 0, benches[k].grid, &fault, &instructions))
-                return 1;
-            elapsed = now() - start;
-        } while (elapsed < benches[k].seconds);
-        printf("%-12s %6.2f G lane-instructions/s on one core\n", benches[k].name,
-               (double)instructions / elapsed * 1e-9);
+        good = measure(&benches[k], module);
         ptx_module_free(module);
     }
-    free(memory);
-    free(saved);
-    return 0;
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -11,11 +11,14 @@ noinst_LTLIBRARIES += %D%/libptx.la %D%/libptx_v2.la %D%/libptx_v3.la %D%/libptx
 
 PTX_LEVEL_SOURCES = %D%/ptx_alu.h %D%/ptx_alu_list.h %D%/ptx_alu.c %D%/ptx_access.c
 %C%_libptx_v2_la_SOURCES = $(PTX_LEVEL_SOURCES)
-%C%_libptx_v2_la_CFLAGS = $(PTX_CFLAGS) -march=x86-64 -DPTX_LEVEL=v2
+%C%_libptx_v2_la_CPPFLAGS = $(AM_CPPFLAGS) -DPTX_LEVEL=v2
+%C%_libptx_v2_la_CFLAGS = $(PTX_CFLAGS) -march=x86-64
 %C%_libptx_v3_la_SOURCES = $(PTX_LEVEL_SOURCES)
-%C%_libptx_v3_la_CFLAGS = $(PTX_CFLAGS) -march=x86-64-v3 -DPTX_LEVEL=v3
+%C%_libptx_v3_la_CPPFLAGS = $(AM_CPPFLAGS) -DPTX_LEVEL=v3
+%C%_libptx_v3_la_CFLAGS = $(PTX_CFLAGS) -march=x86-64-v3
 %C%_libptx_v4_la_SOURCES = $(PTX_LEVEL_SOURCES)
-%C%_libptx_v4_la_CFLAGS = $(PTX_CFLAGS) -march=x86-64-v4 -mprefer-vector-width=512 -DPTX_LEVEL=v4
+%C%_libptx_v4_la_CPPFLAGS = $(AM_CPPFLAGS) -DPTX_LEVEL=v4
+%C%_libptx_v4_la_CFLAGS = $(PTX_CFLAGS) -march=x86-64-v4 -mprefer-vector-width=512
 %C%_libptx_round_la_SOURCES = %D%/ptx_round.c
 %C%_libptx_round_la_CFLAGS = $(PTX_CFLAGS) -frounding-math
 

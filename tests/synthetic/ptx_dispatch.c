@@ -5,6 +5,7 @@
  */
 #include "ptx_run.h"
 
+#include <cpuid.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,20 @@ static int by_name(const void *a, const void *b)
     return strcmp((*(const struct ptx_alu *const *)a)->name, (*(const struct ptx_alu *const *)b)->name);
 }
 
+/* What x86-64-v3 has beside AVX2, FMA and BMI; a hypervisor may hide any of it. */
+static bool has_rest_of_v3(void)
+{
+    unsigned a, b, c, d, extended;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) && (c & bit_MOVBE) &&
+           __get_cpuid(0x80000001, &a, &b, &extended, &d) && (extended & bit_LZCNT);
+}
+
 static void choose(void)
 {
     __builtin_cpu_init();
     level = 2;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-        __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("movbe"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+        __builtin_cpu_supports("bmi2") && has_rest_of_v3())
         level = 3;
     if (level == 3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
@@ -43,7 +52,7 @@ static void choose(void)
             for (const struct ptx_alu *a = tables[t]; a->name; a++, n++)
                 if (pass)
                     sorted[n] = a;
-        if (!pass && !(sorted = calloc(n, sizeof *sorted)))
+        if (!pass && !(sorted = calloc(n + 1, sizeof *sorted)))
             return; /* then every opcode is unknown */
         count = pass ? n : 0;
     }

@@ -287,13 +287,12 @@ static struct ptx_module *wrap(const struct op_case *op, int mode)
         if (types[i])
             n += (size_t)snprintf(text + n, sizeof text - n, ".reg .%s %s;\n", register_type(types[i]),
                                   names[i]);
-    n +=
-        (size_t)snprintf(text + n, sizeof text - n,
-                         "ld.param.u64 %%in, [in];\nld.param.u64 %%out, [out];\nmov.u32 %%t, %%ctaid.x;\n"
-                         "mov.u32 %%n, %%ntid.x;\nmul.lo.u32 %%t, %%t, %%n;\nmov.u32 %%n, %%tid.x;\n"
-                         "add.u32 %%t, %%t, %%n;\nmul.wide.u32 %%at, %%t, 24;\nadd.u64 %%in, %%in, %%at;\n"
-                         "mul.wide.u32 %%at, %%t, 8;\nadd.u64 %%out, %%out, %%at;\nrem.u32 %%third, %%t, 3;\n"
-                         "setp.eq.u32 %%keep, %%third, 1;\n");
+    snprintf(text + n, sizeof text - n,
+             "ld.param.u64 %%in, [in];\nld.param.u64 %%out, [out];\nmov.u32 %%t, %%ctaid.x;\n"
+             "mov.u32 %%n, %%ntid.x;\nmul.lo.u32 %%t, %%t, %%n;\nmov.u32 %%n, %%tid.x;\n"
+             "add.u32 %%t, %%t, %%n;\nmul.wide.u32 %%at, %%t, 24;\nadd.u64 %%in, %%in, %%at;\n"
+             "mul.wide.u32 %%at, %%t, 8;\nadd.u64 %%out, %%out, %%at;\nrem.u32 %%third, %%t, 3;\n"
+             "setp.eq.u32 %%keep, %%third, 1;\n");
     for (int i = 1; i < 4; i++) {
         char from[64];
         if (!types[i])

@@ -210,7 +210,7 @@ START_TEST(variables)
         ptx_module_set_global_address(module, i, window_base + 1024 * (i + 1));
     }
     ck_assert(!memcmp(globals[0].init, "\1\2\377\377\0\0\0\0", 8));
-    ck_assert(!memcmp(globals[3].init, (const float[2]){1.5f, 2.0f}, 8));
+    ck_assert(!memcmp(globals[3].init, (const uint32_t[2]){0x3fc00000, 0x40000000}, 8));
     ck_assert(
         !memcmp(globals[5].init, (const uint64_t[3]){window_base + 2048, window_base + 1024 + 4, 9}, 24));
     for (size_t i = 0; i < COUNT_OF(wanted); i++)
