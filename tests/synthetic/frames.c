@@ -42,8 +42,10 @@ struct frames *frames_new(uint8_t space, size_t bytes)
     frames->space = space;
     frames->count = (uint32_t)(bytes / PAGE);
     frames->state = calloc(frames->count, 1);
+    frames->real = calloc(frames->count, 1);
     frames->fd = memfd_create(space == SPACE_HOST ? "synthetic-gpu-host" : "synthetic-gpu", MFD_CLOEXEC);
-    if (!frames->state || frames->fd < 0 || ftruncate(frames->fd, (off_t)(frames->count * PAGE)) != 0)
+    if (!frames->state || !frames->real || frames->fd < 0 ||
+        ftruncate(frames->fd, (off_t)(frames->count * PAGE)) != 0)
         goto fail;
     void *view =
         mmap(NULL, frames->count * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, frames->fd, 0);
@@ -56,6 +58,7 @@ fail:
     if (frames->fd >= 0)
         close(frames->fd);
     free(frames->state);
+    free(frames->real);
     free(frames);
     return NULL;
 }
@@ -82,8 +85,10 @@ bool frames_take_locked(struct frames *frames, uint32_t n, uint32_t *out)
     for (uint32_t k = 0; k < n; i++) {
         if (frames->state[i] == FRAME_USED)
             continue;
-        if (frames->state[i] == FRAME_FREE || n <= FILL_FRESH_MAX)
+        if (frames->state[i] == FRAME_FREE || n <= FILL_FRESH_MAX) {
             memset(frames->view + i * PAGE, FILL, PAGE);
+            frames->real[i] = 1;
+        }
         frames->state[i] = FRAME_USED;
         out[k++] = i;
     }
@@ -106,6 +111,7 @@ void frames_give_locked(struct frames *frames, uint32_t n, const uint32_t *list)
             fallocate(frames->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(list[k] * PAGE),
                       (off_t)PAGE);
             frames->state[list[k]] = FRAME_FRESH;
+            frames->real[list[k]] = 0;
         }
     }
     frames->used -= n;

@@ -50,6 +50,7 @@ struct frames {
     uint32_t used, peak;
     uint32_t search; /* no free frame below */
     uint8_t *state;  /* per frame: FRAME_FRESH ... */
+    uint8_t *real;   /* per frame: 1 where it has memory behind it, as far as known */
     uint8_t *view;   /* all frames, linear, for filling */
 };
 
