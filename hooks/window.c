@@ -392,6 +392,8 @@ static CUresult submit_one(struct gpu *gpu, const struct window *window, const s
     else
         status = launch_held(window, held, op.handed_over);
     cache_op_end(gpu->cache, &op, status == CUDA_SUCCESS);
+    if (status == CUDA_SUCCESS && held->kind == HELD_COPY)
+        count_add(d2d_bytes, held->copy.size);
     return status;
 }
 
@@ -420,6 +422,7 @@ static CUresult submit_window(struct gpu *gpu, const struct window *window)
     (void)hbmspill_real.cuCtxGetCurrent(&before);
     current = before;
     count_add(windows, 1);
+    count_add(held, window->count);
     if (ops)
         cache_window_begin(gpu->cache, ops, window->count);
     for (uint32_t i = 0; i < window->count; i++) {

@@ -5,7 +5,8 @@ integration_tests = \
 	%D%/integration/test_copies \
 	%D%/integration/test_graphs \
 	%D%/integration/test_kernels \
-	%D%/integration/test_streams
+	%D%/integration/test_streams \
+	%D%/integration/test_window
 check_PROGRAMS += $(integration_tests)
 TESTS += $(integration_tests)
 check_LTLIBRARIES += %D%/integration/libjob.la
@@ -40,3 +41,7 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_streams_SOURCES = %D%/integration/test_streams.c
 %C%_integration_test_streams_CFLAGS = $(integration_cflags)
 %C%_integration_test_streams_LDADD = $(integration_libs)
+
+%C%_integration_test_window_SOURCES = %D%/integration/test_window.c
+%C%_integration_test_window_CFLAGS = $(integration_cflags)
+%C%_integration_test_window_LDADD = $(integration_libs)
