@@ -63,23 +63,6 @@ static struct uses uses_of(const struct ptx_op *op)
     return u;
 }
 
-/* Calls visit for every operation that may run after op. */
-static uint32_t successors(const struct ptx_code *code, uint32_t at, uint32_t *out, uint32_t room)
-{
-    const struct ptx_op *op = &code->ops[at];
-    uint32_t n = 0;
-    bool guarded = op->guard != PTX_NO_ROW;
-    if (op->kind == PTX_OP_BRANCH)
-        out[n++] = op->target;
-    if (op->kind == PTX_OP_SWITCH)
-        for (uint32_t i = 0; i < op->imm && n < room - 1; i++)
-            out[n++] = code->targets[op->target + i];
-    bool ends = op->kind == PTX_OP_BRANCH || op->kind == PTX_OP_EXIT || op->kind == PTX_OP_TRAP;
-    if (!ends || guarded)
-        out[n++] = at + 1;
-    return n;
-}
-
 struct flow {
     struct ptx_code *code;
     bool *varying;    /* by row */
@@ -123,39 +106,41 @@ static uint32_t heap_pop(struct flow *f)
     return top;
 }
 
-/* Runs the schedule in the abstract from a branch that splits: everything visited before only one place is
- * left. */
+/* Whatever may run after an operation. */
+static void push_successors(struct flow *f, uint32_t at)
+{
+    const struct ptx_op *op = &f->code->ops[at];
+    bool ends = op->kind == PTX_OP_BRANCH || op->kind == PTX_OP_EXIT || op->kind == PTX_OP_TRAP;
+    if (op->kind == PTX_OP_BRANCH)
+        heap_push(f, op->target);
+    if (op->kind == PTX_OP_SWITCH)
+        for (uint64_t i = 0; i < op->imm; i++)
+            heap_push(f, f->code->targets[op->target + i]);
+    if (!ends || op->guard != PTX_NO_ROW)
+        heap_push(f, at + 1);
+}
+
+/*
+ * Runs the schedule in the abstract from a branch that splits: everything visited before only one place is
+ * left. Lanes that wait at a barrier let those behind them go first, so a region with a barrier in it has no
+ * end.
+ */
 static void mark_region(struct flow *f, uint32_t branch)
 {
-    uint32_t next[64], *list = next, n, count = 0, highest = 0;
-    const struct ptx_op *op = &f->code->ops[branch];
-    uint32_t room = op->kind == PTX_OP_SWITCH ? (uint32_t)op->imm + 2 : 4;
-    if (room > 64)
-        room = 64; /* more targets than that are treated as apart for good, below */
-    n = successors(f->code, branch, list, room);
-    for (uint32_t i = 0; i < n; i++)
-        heap_push(f, list[i]);
-    bool overflow = op->kind == PTX_OP_SWITCH && op->imm + 2 > 64;
+    uint32_t count = 0, highest = 0;
+    bool endless = false;
+    push_successors(f, branch);
     while (f->heap_count) {
-        if (f->heap_count == 1 && f->heap[0] > highest && !overflow && count)
+        if (f->heap_count == 1 && f->heap[0] >= highest && !endless)
             break;
-        if (f->heap_count == 1 && !count && !overflow)
-            break; /* both ways lead to the same operation */
         uint32_t at = heap_pop(f);
         f->in_heap[at] = 2;
         f->visited[count++] = at;
         f->apart[at] = true;
+        endless |= f->code->ops[at].kind == PTX_OP_BARRIER;
         if (at > highest)
             highest = at;
-        if (f->code->ops[at].kind == PTX_OP_SWITCH && f->code->ops[at].imm + 2 > 64) {
-            for (uint64_t i = 0; i < f->code->ops[at].imm; i++)
-                heap_push(f, f->code->targets[f->code->ops[at].target + i]);
-            heap_push(f, at + 1);
-            continue;
-        }
-        n = successors(f->code, at, list, 64);
-        for (uint32_t i = 0; i < n; i++)
-            heap_push(f, list[i]);
+        push_successors(f, at);
     }
     if (f->heap_count)
         f->in_heap[heap_pop(f)] = 0;

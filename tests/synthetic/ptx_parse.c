@@ -77,6 +77,7 @@ struct parser {
     const char *at, *end;
     uint32_t line;
     struct ptx_tree *tree;
+    uint32_t depth;     /* of lists in lists */
     const char *opcode; /* of the instruction being parsed, to be named in errors */
     jmp_buf fail;
     int status;
@@ -263,6 +264,8 @@ static struct ptx_operand operand(struct parser *p);
 static struct ptx_operand list(struct parser *p, char close)
 {
     struct ptx_operand out = {.kind = PTX_OPERAND_VECTOR}, items[16];
+    if (++p->depth > 4)
+        fail(p, -ENOSYS, "lists in lists in lists are not understood");
     while (peek(p) != close) {
         if (out.count == 16)
             fail(p, -ENOSYS, "a list of more than 16 operands");
@@ -271,6 +274,7 @@ static struct ptx_operand list(struct parser *p, char close)
             break;
     }
     expect(p, close);
+    p->depth--;
     out.items = take(p, sizeof *items * (out.count + 1));
     memcpy(out.items, items, sizeof *items * out.count);
     return out;

@@ -215,6 +215,28 @@ START_TEST(barrier_behind_divergence)
 }
 END_TEST
 
+/*
+ * Warps of one chunk meet at two different barriers: the even ones are done with the common part before the
+ * odd ones begin it. What a warp read there must not change when the others read it.
+ */
+static uint32_t each_its_own(uint32_t i)
+{
+    return (i / 32 % 2 ? 1 : 0) * 1000 + i;
+}
+
+START_TEST(barrier_in_one_arm)
+{
+    *(uint32_t *)window() = 0;
+    check(
+        KERNEL(
+            "",
+            "ld.param.u64 %rd1, [in];\nshr.u32 %r1, %i, 5;\nand.b32 %r1, %r1, 1;\nsetp.eq.u32 %p1, %r1, 0;\n"
+            "@%p1 bra JOIN;\nbar.sync 0;\nJOIN: ld.global.u32 %r2, [%rd1];\nadd.u32 %r3, %r2, 1;\n"
+            "st.global.u32 [%rd1], %r3;\n@%p1 bar.sync 0;\nmad.lo.u32 %x, %r2, 1000, %i;"),
+        1, 128, each_its_own);
+}
+END_TEST
+
 static uint32_t with_the_dead(uint32_t i)
 {
     return i % 300 >= 100 ? 0xeeeeeeee : i / 300 * 300 + (i % 300 + 1) % 100;
@@ -590,6 +612,7 @@ static Suite *suite(void)
     tcase_add_test(t, indexed_branch);
     tcase_add_test(t, reduction_over_shared_memory);
     tcase_add_test(t, barrier_behind_divergence);
+    tcase_add_test(t, barrier_in_one_arm);
     tcase_add_test(t, barrier_without_those_that_ended);
     tcase_add_test(t, calls);
     tcase_add_test(t, shuffles);

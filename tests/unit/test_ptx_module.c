@@ -273,6 +273,9 @@ START_TEST(damaged_text)
         "g+8;\n"
         "cvt.rzi.s16.f32 %r8, %r5;\nret;\n}\n";
     char text[sizeof whole], error[128];
+    static char deep[200000] = HEAD ".entry k()\n{\nmov.b32 ";
+    memset(deep + strlen(deep), '{', 150000);
+    refused(deep, -ENOSYS, "lists");
     struct ptx_module *module;
     ptx_module_free(must_parse(whole));
     for (size_t n = 0; n < sizeof whole - 1; n++) {
