@@ -29,7 +29,8 @@ enum cache_mutation { /* deliberate faults that the tests must notice */
 };
 
 struct cache_config {
-    uint64_t frame_size;  /* bytes, a multiple of the device's granularity; segments are multiples of it */
+    uint64_t
+        frame_size; /* bytes, a power of two, a multiple of the granularity; segments are multiples of it */
     uint64_t hbm_limit;   /* bytes of HBM for frames and for the job's unmovable memory */
     uint64_t host_limit;  /* bytes of pinned host memory */
     uint64_t window_size; /* bytes of address space to reserve first; 0: 16 times both tiers */

@@ -152,34 +152,36 @@ static int op_place(struct cache *cache, struct cache_op *op)
     }
 }
 
-/* The stream waits for all that the operation comes after; what it writes is no longer what the slot has. */
+/* Whether a copy-in among the edges is still ahead of the stream. */
+static bool waits_for_copy_in(const struct cache *cache, unsigned index, const struct edges *edges)
+{
+    return edges->mask & (UINT32_C(1) << STREAM_IN) &&
+           edges->seq[STREAM_IN] > cache->streams.stream[index].known[STREAM_IN] &&
+           edges->seq[STREAM_IN] > cache->streams.stream[STREAM_IN].completed;
+}
+
+/* The stream waits for all that the operation comes after. */
 static int op_order(struct cache *cache, struct cache_op *op)
 {
     uint64_t waits = cache->statistics.stream_waits;
     bool for_copy_in = false;
+    int error = 0;
 
-    for (unsigned i = 0; i < op->count; i++) {
+    for (unsigned i = 0; i < op->count && !error; i++) {
         struct segment *segment = op->touched[i].segment;
-        const struct stream *stream = &cache->streams.stream[op->stream];
-        struct edges edges = segment->ready;
-        int error;
 
-        if (op->touched[i].in_slot) {
-            edges_merge(&edges, &segment->slot->written);
-            if (op->touched[i].access & CACHE_WRITE)
-                edges_merge(&edges, &segment->slot->read);
-        }
-        if (edges.mask & (UINT32_C(1) << STREAM_IN) && edges.seq[STREAM_IN] > stream->known[STREAM_IN] &&
-            edges.seq[STREAM_IN] > cache->streams.stream[STREAM_IN].completed)
-            for_copy_in = true;
-        error = stream_wait_edges(&cache->streams, op->stream, &edges);
-        if (error)
-            return error;
+        for_copy_in |= waits_for_copy_in(cache, op->stream, &segment->ready);
+        error = stream_wait_edges(&cache->streams, op->stream, &segment->ready);
+        if (error || !op->touched[i].in_slot)
+            continue;
+        error = stream_wait_edges(&cache->streams, op->stream, &segment->slot->written);
+        if (!error && op->touched[i].access & CACHE_WRITE)
+            error = stream_wait_edges(&cache->streams, op->stream, &segment->slot->read);
     }
     op->handed_over = cache->statistics.stream_waits != waits;
     if (for_copy_in)
         cache->statistics.copies_waited_for++;
-    return 0;
+    return error;
 }
 
 static void op_note_contents(struct cache *cache, struct cache_op *op)

@@ -17,8 +17,11 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,
                    uint64_t window_size)
 {
-    *segments =
-        (struct segments){.ops = ops, .frames = frames, .unit = frames->size, .window_size = window_size};
+    *segments = (struct segments){.ops = ops,
+                                  .frames = frames,
+                                  .unit = frames->size,
+                                  .unit_shift = (unsigned)__builtin_ctzll(frames->size),
+                                  .window_size = window_size};
 }
 
 static int window_add(struct segments *segments, uint64_t at_least)
@@ -69,7 +72,7 @@ struct segment *segments_find(const struct segments *segments, uint64_t address)
         const struct window *window = &segments->window[i];
 
         if (address - window->address < window->size)
-            return window->granules[(address - window->address) / segments->unit];
+            return window->granules[(address - window->address) >> segments->unit_shift];
     }
     return NULL;
 }
@@ -82,11 +85,12 @@ bool segments_item(const struct segments *segments, uint64_t address, struct seg
 
     if (!found)
         return false;
-    index = (address - found->address) / found->size_class->item_size;
-    if (index >= found->items || !(found->live_mask & (UINT32_C(1) << index)))
+    index = found->items == 1 ? 0 : (address - found->address) / found->item_size;
+    if (address - found->address >= found->items * found->item_size ||
+        !(found->live_mask & (UINT32_C(1) << index)))
         return false;
     *segment = found;
-    *base = found->address + index * found->size_class->item_size;
+    *base = found->address + index * found->item_size;
     *item = (unsigned)index;
     return true;
 }
@@ -147,6 +151,7 @@ static struct segment *segment_make(struct segments *segments, struct size_class
     }
     segment->size = size;
     segment->size_class = class;
+    segment->item_size = class->item_size;
     segment->items = items;
     segment->pieces = pieces;
     segment->plan_index = UINT32_MAX;

@@ -42,8 +42,9 @@ struct size_class {
 };
 
 struct segment {
+    /* What every operation looks at comes first, so that it shares few cache lines. */
     uint64_t address, size; /* size: a multiple of a frame's */
-    struct size_class *size_class;
+    uint64_t item_size;
     unsigned items, live_items;
     uint32_t live_mask; /* bit per item */
     enum segment_state state;
@@ -55,17 +56,17 @@ struct segment {
     bool slot_clean;    /* the slot has what the frames have */
     bool fresh;         /* no operation was begun since it got its frames, or its address a new owner */
     bool listed_idle;   /* in the list of those with frames but without contents */
+    uint64_t mark;      /* the operation that named it last: finds duplicates */
+    uint64_t last_tick; /* the cache's operation count at its last use */
+    struct segment *prev, *next; /* the policy's list, or the idle list */
+    struct edges ready;          /* every operation comes after these */
+    struct edges last_use;       /* the job's operations on its frames */
     struct slot *slot;
-    struct edges ready;    /* every operation comes after these */
-    struct edges last_use; /* the job's operations on its frames */
-    uint64_t last_tick;    /* the cache's operation count at its last use */
+    struct size_class *size_class;
     uint64_t next_use;     /* position at which it is known or believed to be used next, 0: nothing known */
-    uint64_t
-        birth_window; /* the window before which its first item was allocated, and the place among those */
+    uint64_t birth_window; /* the window before which its first item was allocated, its place among those */
     uint32_t birth;
     uint32_t plan_index;                     /* in the plan being carried out, UINT32_MAX outside */
-    uint64_t mark;                           /* the operation that named it last: finds duplicates */
-    struct segment *prev, *next;             /* the policy's list, or the idle list */
     struct segment *class_prev, *class_next; /* size_class list */
     struct segment *all_prev, *all_next;
     uint64_t asked[SEGMENT_PACK]; /* per item: the size the job asked for */
@@ -90,6 +91,7 @@ struct segments {
     const struct device_ops *ops;
     struct frames *frames;
     uint64_t unit;        /* of a piece and of the address table: a frame's size */
+    unsigned unit_shift;  /* unit is a power of two */
     uint64_t window_size; /* of the next window reserved */
     struct window window[SEGMENT_WINDOWS];
     unsigned windows;
