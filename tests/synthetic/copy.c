@@ -77,6 +77,7 @@ static CUresult submit(struct copy_work copy, CUstream handle, bool synchronous)
     }
     struct work work = {.kind = WORK_COPY, .copy = copy};
     if (result == CUDA_SUCCESS)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is staged goes with the work */
         result = stream_submit_locked(stream, &work, NULL, 0, wait ? &op : NULL);
     if (result == CUDA_SUCCESS && op) {
         CUcontext ctx = stream->ctx;

@@ -59,7 +59,7 @@ static bool replace_call(char *text, char *name)
     for (char *line = open; line < close; line++) {
         size_t room = strcspn(line, "\n");
         if (room >= need && line + room <= close + 1) {
-            memcpy(line, store, need);
+            memcpy(line, store, need); /* NOLINT(bugprone-not-null-terminated-result): into a longer text */
             return true;
         }
         line += room;

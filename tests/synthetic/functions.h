@@ -1,6 +1,6 @@
 /*
- * functions.h - every function of cuda.h 13.0 by its exported name: those with behaviour, and those that only say
- * that they are not supported (textures, arrays, graphics, IPC pools, multicast, green contexts ...).
+ * functions.h - every function of cuda.h 13.0 by its exported name: those with behaviour, and those that only
+ * say that they are not supported (textures, arrays, graphics, IPC pools, multicast, green contexts ...).
  */
 #ifndef SYNTHETIC_FUNCTIONS_H
 #define SYNTHETIC_FUNCTIONS_H

@@ -164,7 +164,7 @@ out:
 
 static CUresult get_params(CUgraphNode node, CUgraphNodeType type, CUgraphNodeParams *out)
 {
-    if (!object_valid(node, OBJECT_NODE) || node->params.type != type || !out)
+    if (!object_valid(node, OBJECT_NODE) || node->params.type != type)
         return CUDA_ERROR_INVALID_VALUE;
     *out = node->params;
     if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
@@ -248,7 +248,9 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS
 {
     API_ENTER(0);
     CUgraphNodeParams params;
-    CUresult result = get_params(node, CU_GRAPH_NODE_TYPE_KERNEL, p ? &params : NULL);
+    if (!p)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = get_params(node, CU_GRAPH_NODE_TYPE_KERNEL, &params);
     if (result == CUDA_SUCCESS)
         memcpy(p, &params.kernel, sizeof(*p));
     return result;
@@ -258,7 +260,9 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1
 {
     API_ENTER(0);
     CUgraphNodeParams params;
-    CUresult result = get_params(node, CU_GRAPH_NODE_TYPE_KERNEL, p ? &params : NULL);
+    if (!p)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = get_params(node, CU_GRAPH_NODE_TYPE_KERNEL, &params);
     if (result == CUDA_SUCCESS)
         memcpy(p, &params.kernel, sizeof(*p));
     return result;
@@ -334,7 +338,9 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *copy)
 {
     API_ENTER(0);
     CUgraphNodeParams params;
-    CUresult result = get_params(node, CU_GRAPH_NODE_TYPE_MEMCPY, copy ? &params : NULL);
+    if (!copy)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = get_params(node, CU_GRAPH_NODE_TYPE_MEMCPY, &params);
     if (result == CUDA_SUCCESS)
         *copy = params.memcpy.copyParams;
     return result;
@@ -378,7 +384,9 @@ CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS_v1
 {
     API_ENTER(0);
     CUgraphNodeParams params;
-    CUresult result = get_params(node, CU_GRAPH_NODE_TYPE_MEMSET, p ? &params : NULL);
+    if (!p)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = get_params(node, CU_GRAPH_NODE_TYPE_MEMSET, &params);
     if (result == CUDA_SUCCESS)
         memcpy(p, &params.memset, sizeof(*p));
     return result;
@@ -410,7 +418,9 @@ CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS_v1 *p)
 {
     API_ENTER(0);
     CUgraphNodeParams params;
-    CUresult result = get_params(node, CU_GRAPH_NODE_TYPE_HOST, p ? &params : NULL);
+    if (!p)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = get_params(node, CU_GRAPH_NODE_TYPE_HOST, &params);
     if (result == CUDA_SUCCESS)
         *p = (CUDA_HOST_NODE_PARAMS_v1){.fn = params.host.fn, .userData = params.host.userData};
     return result;
@@ -469,7 +479,9 @@ CUresult cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph, const CUgraphN
 static CUresult get_event(CUgraphNode node, CUgraphNodeType type, CUevent *out)
 {
     CUgraphNodeParams params;
-    CUresult result = get_params(node, type, out ? &params : NULL);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = get_params(node, type, &params);
     if (result == CUDA_SUCCESS)
         *out = params.eventWait.event;
     return result;

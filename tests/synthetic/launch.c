@@ -94,7 +94,8 @@ static CUresult gather_params(const struct ptx_kernel *kernel, void **params, vo
     }
     if (kernel->param_bytes > size || (!buffer && kernel->param_bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    memcpy(out, buffer, kernel->param_bytes);
+    if (kernel->param_bytes)
+        memcpy(out, buffer, kernel->param_bytes);
     return CUDA_SUCCESS;
 }
 
@@ -273,6 +274,7 @@ static CUresult launch(CUfunction handle, const unsigned grid[3], const unsigned
     if (result == CUDA_SUCCESS)
         result = kernel_work_make(function, grid, block, shared, params, extra, &work);
     if (result == CUDA_SUCCESS)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the parameters go with the work */
         result = stream_submit_locked(stream, &work, NULL, 0, NULL);
     driver_release();
     return result;

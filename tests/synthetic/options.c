@@ -47,7 +47,7 @@ static size_t read_size(const char *name, const char *text)
     }
     if (end[0] == 'i' && end[1] == 'B')
         end += 2;
-    if (end == text || *end || n < (double)(4 * PAGE) || n > (double)(WINDOW_BYTES / 8))
+    if (end == text || *end || n < (double)(4 * PAGE) || n > (double)(WINDOW_BYTES >> 3))
         refuse(name, text, "a size of at least 8M, with K, M or G");
     return (size_t)n & ~(size_t)PAGE_MASK;
 }

@@ -138,7 +138,7 @@ END_TEST
 
 START_TEST(capacity_is_hard)
 {
-    CUdeviceptr p[64], q;
+    CUdeviceptr p[64] = {0}, q;
     gpu_start("eager", 64);
     CUmemoryPool pool = new_pool();
     size_t n = free_memory() / PAGE;

@@ -176,7 +176,7 @@ END_TEST
 
 START_TEST(capacity_is_hard)
 {
-    CUmemGenericAllocationHandle handles[40], more;
+    CUmemGenericAllocationHandle handles[40] = {0}, more;
     CUmemAllocationProp prop = device_prop(), told;
     gpu_start("eager", 64);
     size_t n = free_memory() / PAGE;

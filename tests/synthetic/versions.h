@@ -1,7 +1,7 @@
 /*
- * versions.h - since which version of CUDA a function has which form: V(name, version, exported name). The names and
- * numbers are those of the PFN_ types of cudaTypedefs.h 13.0; of several forms the newest one not above the version
- * asked for is meant ("cuGetProcAddress").
+ * versions.h - since which version of CUDA a function has which form: V(name, version, exported name). The
+ * names and numbers are those of the PFN_ types of cudaTypedefs.h 13.0; of several forms the newest one not
+ * above the version asked for is meant ("cuGetProcAddress").
  */
 #ifndef SYNTHETIC_VERSIONS_H
 #define SYNTHETIC_VERSIONS_H
