@@ -176,7 +176,7 @@ static bool async_free(CUdeviceptr address, CUstream stream, bool per_thread, CU
         count_add(frees, 1);
         return true;
     }
-    held = window_submit();
+    held = window_submit_for(per_thread && !stream ? CU_STREAM_PER_THREAD : stream);
     ours = managed_free(address, &key, status);
     if (ours && held != CUDA_SUCCESS)
         *status = held;

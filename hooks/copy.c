@@ -74,7 +74,7 @@ static CUresult copy_begin(struct copy *copy)
         copy->held = true;
         return status;
     }
-    status = window_submit();
+    status = window_submit_for(copy->per_thread && !copy->stream ? CU_STREAM_PER_THREAD : copy->stream);
     if (status != CUDA_SUCCESS)
         return status;
     touches_init(&touches);

@@ -43,7 +43,7 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
                          bool per_thread, bool open, const char *what)
 {
     struct gpu *current = touches->mixed || open ? gpu_current() : NULL;
-    CUresult status = window_submit();
+    CUresult status = window_submit_for(per_thread && !stream ? CU_STREAM_PER_THREAD : stream);
     CUgraph graph;
     bool entered;
     int error;

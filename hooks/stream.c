@@ -8,7 +8,7 @@ static void retire(CUstream stream)
 {
     struct gpu *gpu;
 
-    window_submit_quietly();
+    window_submit_quietly(stream);
     for (unsigned i = 0; shim_active() && (gpu = gpu_at(i)); i++) {
         bool entered = gpu_enter(gpu);
         int error = cache_stream_retire(gpu->cache, stream_key_of(stream, false));

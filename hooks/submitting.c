@@ -6,27 +6,28 @@
  */
 #include "hooks/window.h"
 
-#define SUBMITTING_HOOK(symbol, parameters, arguments)                                                       \
+#define SUBMITTING(symbol, parameters, arguments, submit)                                                    \
     CUresult hook_##symbol parameters                                                                        \
     {                                                                                                        \
-        CUresult held = window_submit();                                                                     \
+        CUresult held = submit;                                                                              \
         CUresult status = hbmspill_real.symbol arguments;                                                    \
                                                                                                              \
         return held != CUDA_SUCCESS ? held : status;                                                         \
     }
 
+/* In a stream, which is a parameter of that name; the per-thread default stream never has anything held. */
 #define SUBMITTING_HOOKS(symbol, parameters, arguments)                                                      \
-    SUBMITTING_HOOK(symbol, parameters, arguments)                                                           \
-    SUBMITTING_HOOK(symbol##_ptsz, parameters, arguments)
+    SUBMITTING(symbol, parameters, arguments, window_submit_for(stream))                                     \
+    SUBMITTING(symbol##_ptsz, parameters, arguments,                                                         \
+               window_submit_for(stream ? stream : CU_STREAM_PER_THREAD))
+
+/* For all streams. */
+#define SUBMITTING_HOOK(symbol, parameters, arguments)                                                       \
+    SUBMITTING(symbol, parameters, arguments, window_submit())
 
 SUBMITTING_HOOKS(cuEventRecord, (CUevent event, CUstream stream), (event, stream))
 SUBMITTING_HOOKS(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags),
                  (event, stream, flags))
-SUBMITTING_HOOK(cuEventQuery, (CUevent event), (event))
-SUBMITTING_HOOK(cuEventSynchronize, (CUevent event), (event))
-SUBMITTING_HOOK(cuEventDestroy_v2, (CUevent event), (event))
-SUBMITTING_HOOK(cuEventElapsedTime, (float *ms, CUevent start, CUevent end), (ms, start, end))
-SUBMITTING_HOOK(cuEventElapsedTime_v2, (float *ms, CUevent start, CUevent end), (ms, start, end))
 SUBMITTING_HOOKS(cuStreamSynchronize, (CUstream stream), (stream))
 SUBMITTING_HOOKS(cuStreamQuery, (CUstream stream), (stream))
 SUBMITTING_HOOKS(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags))
@@ -39,7 +40,7 @@ SUBMITTING_HOOKS(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr address, 
 SUBMITTING_HOOKS(cuStreamSetAttribute,
                  (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value),
                  (stream, attribute, value))
-SUBMITTING_HOOKS(cuStreamCopyAttributes, (CUstream dst, CUstream src), (dst, src))
+SUBMITTING_HOOKS(cuStreamCopyAttributes, (CUstream stream, CUstream src), (stream, src))
 SUBMITTING_HOOKS(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
 SUBMITTING_HOOKS(cuSignalExternalSemaphoresAsync,
                  (const CUexternalSemaphore *semaphores, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *params,

@@ -60,8 +60,17 @@ static struct window filling, submitting;
 static CUresult pending_error;
 static uint64_t pushes; /* the helper tells by it whether the job was quiet */
 static bool helper_runs, stopping;
+static uint64_t filling_streams, submitting_streams; /* under lock; window_streams is their union */
 
-atomic_int window_busy;
+_Atomic uint64_t window_streams;
+
+/* With the lock. */
+static void streams_publish(void)
+{
+    atomic_store_explicit(&window_streams,
+                          pending_error != CUDA_SUCCESS ? UINT64_MAX : filling_streams | submitting_streams,
+                          memory_order_release);
+}
 
 static bool reserve(void **array, uint32_t *capacity, uint32_t wanted, size_t size)
 {
@@ -122,7 +131,7 @@ static void *helper(void *unused)
         }
         pthread_mutex_unlock(&lock);
         if (due)
-            window_submit_quietly();
+            window_submit_quietly(CU_STREAM_LEGACY);
         else
             nanosleep(&quiet, NULL);
     }
@@ -167,7 +176,9 @@ static struct held *hold_begin(enum held_kind kind, CUstream stream, const struc
     struct held *held;
 
     pthread_mutex_lock(&lock);
-    if (stopping || !helper_start() ||
+    /* While another submits, only what must stay behind it is held. */
+    if (stopping || (submitting_streams && !(window_bit(stream) & (submitting_streams | filling_streams))) ||
+        !helper_start() ||
         !reserve((void **)&filling.held, &filling.capacity, filling.count + 1, sizeof *filling.held) ||
         !reserve((void **)&filling.touches, &filling.touch_capacity, filling.touch_count + count,
                  sizeof *filling.touches))
@@ -197,7 +208,8 @@ static bool hold_end(const struct held *held, CUresult *status)
     pushes++;
     *status = pending_error;
     pending_error = CUDA_SUCCESS;
-    atomic_store_explicit(&window_busy, 1, memory_order_release);
+    filling_streams |= window_bit(held->stream);
+    streams_publish();
     if (filling.count == 1)
         pthread_cond_signal(&filled);
     pthread_mutex_unlock(&lock);
@@ -297,8 +309,8 @@ bool window_hold_free(CUdeviceptr address, CUstream stream, CUresult *status)
     struct held *held;
 
     /* A free that is wrong is told at once, and with nothing held there is nothing to stay behind of. */
-    if (!atomic_load_explicit(&window_busy, memory_order_acquire) || !may_hold(stream) ||
-        (gpu && (!cache_find(gpu->cache, address, &base, &size) || base != address)))
+    if (!(atomic_load_explicit(&window_streams, memory_order_acquire) & window_bit(stream)) ||
+        !may_hold(stream) || (gpu && (!cache_find(gpu->cache, address, &base, &size) || base != address)))
         return false;
     held = hold_begin(HELD_FREE, stream, NULL, 0);
     if (held)
@@ -466,27 +478,30 @@ CUresult window_submit_held(void)
     filling.byte_count = 0;
     waiting = pending_error;
     pending_error = CUDA_SUCCESS;
+    submitting_streams = filling_streams;
+    filling_streams = 0;
+    streams_publish();
     pthread_mutex_unlock(&lock);
     status = submitting.count ? submit_window(gpu_at(0), &submitting) : CUDA_SUCCESS;
     submitting.count = 0;
     pthread_mutex_lock(&lock);
-    if (!filling.count)
-        atomic_store_explicit(&window_busy, 0, memory_order_release);
+    submitting_streams = 0;
+    streams_publish();
     pthread_mutex_unlock(&lock);
     pthread_mutex_unlock(&turn);
     return waiting != CUDA_SUCCESS ? waiting : status;
 }
 
-void window_submit_quietly(void)
+void window_submit_quietly(CUstream stream)
 {
-    CUresult status = window_submit();
+    CUresult status = window_submit_for(stream);
 
     if (status == CUDA_SUCCESS)
         return;
     pthread_mutex_lock(&lock);
     if (pending_error == CUDA_SUCCESS)
         pending_error = status;
-    atomic_store_explicit(&window_busy, 1, memory_order_release); /* so that the next call looks */
+    streams_publish(); /* so that the next call looks */
     pthread_mutex_unlock(&lock);
 }
 

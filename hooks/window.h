@@ -10,7 +10,9 @@
  * submits, as CUDA returns errors of work queued earlier; what was held behind it is not launched (frees are
  * done).
  *
- * Threads: any. While somebody submits, others may go on holding; whoever must submit waits for its turn.
+ * Threads: any. While somebody submits, what others do in the same streams is held behind it; in other
+ * streams it is done at once, so that a thread that something already submitted waits for (a host function, a
+ * value) can go on.
  */
 #ifndef HBMSPILL_HOOKS_WINDOW_H
 #define HBMSPILL_HOOKS_WINDOW_H
@@ -18,21 +20,42 @@
 #include "hooks/kernel.h"
 #include "hooks/touches.h"
 
-/* Not 0 while something is held or being submitted. */
-extern atomic_int window_busy;
+/* Streams that have something held or being submitted, as bits of window_bit; also set while an error waits.
+ */
+extern _Atomic uint64_t window_streams;
+
+/* The legacy stream is ordered with every blocking one, so it stands for all. */
+static inline uint64_t window_bit(CUstream stream)
+{
+    if (!stream || stream == CU_STREAM_LEGACY)
+        return UINT64_MAX;
+    return UINT64_C(2) << ((uint64_t)(uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15) >> 58) % 63;
+}
 
 /* Submits what is held and waits until others have. An error of an operation submitted since the last call.
  */
 CUresult window_submit_held(void);
 
+/* Before a call that may concern any stream. */
 static inline CUresult window_submit(void)
 {
-    return shim_active() && atomic_load_explicit(&window_busy, memory_order_acquire) ? window_submit_held()
-                                                                                     : CUDA_SUCCESS;
+    return shim_active() && atomic_load_explicit(&window_streams, memory_order_acquire) ? window_submit_held()
+                                                                                        : CUDA_SUCCESS;
+}
+
+/*
+ * Before a call in a stream: only what is held for that stream has to go first. Between streams CUDA knows no
+ * order but by events, and an event is recorded by such a call.
+ */
+static inline CUresult window_submit_for(CUstream stream)
+{
+    return shim_active() && atomic_load_explicit(&window_streams, memory_order_acquire) & window_bit(stream)
+               ? window_submit_held()
+               : CUDA_SUCCESS;
 }
 
 /* The same where the caller has no use for the error: the next call that submits returns it. */
-void window_submit_quietly(void);
+void window_submit_quietly(CUstream stream);
 
 /*
  * Each of these takes the operation if it can be held: true, and *status is what to return to the job. False:

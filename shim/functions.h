@@ -268,11 +268,6 @@ typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000)(CUstream);
     X(cuEventRecord_ptsz, PFN_cuEventRecord_v7000_ptsz) \
     X(cuEventRecordWithFlags, PFN_cuEventRecordWithFlags_v11010) \
     X(cuEventRecordWithFlags_ptsz, PFN_cuEventRecordWithFlags_v11010_ptsz) \
-    X(cuEventQuery, PFN_cuEventQuery_v2000) \
-    X(cuEventSynchronize, PFN_cuEventSynchronize_v2000) \
-    X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000) \
-    X(cuEventElapsedTime, PFN_cuEventElapsedTime_v2000) \
-    X(cuEventElapsedTime_v2, PFN_cuEventElapsedTime_v12080) \
     X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000) \
     X(cuStreamSynchronize_ptsz, PFN_cuStreamSynchronize_v7000_ptsz) \
     X(cuStreamQuery, PFN_cuStreamQuery_v2000) \
@@ -314,6 +309,9 @@ typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000)(CUstream);
     X(cuKernelSetAttribute, PFN_cuKernelSetAttribute_v12000)
 
 #define HBMSPILL_REAL(X) \
+    X(cuEventQuery, PFN_cuEventQuery_v2000) \
+    X(cuEventSynchronize, PFN_cuEventSynchronize_v2000) \
+    X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000) \
     X(cuDriverGetVersion, PFN_cuDriverGetVersion_v2020) \
     X(cuGetErrorName, PFN_cuGetErrorName_v6000) \
     X(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000) \
