@@ -48,10 +48,16 @@ struct mnemonic {
     enum ptx_type type[4]; /* the types in it, in order */
     uint32_t types;
 };
+/* -EINVAL where it has too many parts. */
+void mnemonic_cut(struct lower *l, struct mnemonic *m, const char *text);
 bool mnemonic_has(struct mnemonic *m, const char *part);
 /* The rounding mode in it: "" for .rn and none, else "rz", "rm", "rp". */
 const char *mnemonic_rounding(struct mnemonic *m);
 
+/* Zeroed memory of the arena. */
+void *lower_take(struct lower *l, size_t size);
+/* Bytes of a register for a type: a byte lives in 16 bits. */
+uint32_t lower_type_width(enum ptx_type type);
 uint32_t lower_row(struct lower *l, uint32_t width);
 uint32_t lower_constant(struct lower *l, uint32_t width, uint64_t value, uint32_t global);
 struct ptx_op *lower_emit(struct lower *l, enum ptx_op_kind kind);
@@ -84,6 +90,14 @@ bool type_is_signed(enum ptx_type type);
 
 void lower_expect(struct lower *l, const struct ptx_statement *s, uint32_t low, uint32_t high);
 
+/* Whether base is one of the words in list, which blanks separate. */
+bool lower_is_one_of(const char *base, const char *list);
+/* The last type in a mnemonic, which is that of the operands. */
+enum ptx_type mnemonic_type(struct mnemonic *m);
+/* One operation: a destination and sources, each of its type. Returns true. */
+bool lower_plain(struct lower *l, const struct ptx_statement *s, const char *name, enum ptx_type d,
+                 const enum ptx_type *types, uint32_t sources);
+
 /* Each takes what it knows and returns true, or leaves the instruction alone. */
 bool lower_integer(struct lower *l, struct mnemonic *m, const struct ptx_statement *s);
 bool lower_float(struct lower *l, struct mnemonic *m, const struct ptx_statement *s);
@@ -109,6 +123,24 @@ bool lower_find_symbol(struct lower *l, const char *name, struct lower_symbol *o
 /* The address of a symbol in its space, as a constant. */
 uint32_t lower_symbol_address(struct lower *l, const struct lower_symbol *symbol, uint64_t addend,
                               uint32_t width);
+
+/* Scopes: a function's hides all names of its caller. Closing settles the jumps to the labels in it. */
+void lower_open_scope(struct lower *l, bool function);
+void lower_close_scope(struct lower *l);
+void lower_declare_registers(struct lower *l, const struct ptx_statement *s);
+void lower_declare_symbol(struct lower *l, const char *name, const struct lower_symbol *symbol);
+/* .shared, .local and a call's .param variables. */
+void lower_declare_variable(struct lower *l, const struct ptx_variable *v);
+void lower_declare_label(struct lower *l, const char *name);
+void lower_declare_targets(struct lower *l, const struct ptx_statement *s);
+const struct ptx_statement *lower_find_targets(struct lower *l, const char *name);
+/* The operation (or, in_targets, the entry of code->targets) op waits for the label. */
+void lower_want_label(struct lower *l, const char *name, uint32_t op, bool in_targets);
+/* PTX_NO_ROW where there is no such register, or special register. */
+uint32_t lower_find_register(struct lower *l, const char *name);
+uint32_t lower_special(struct lower *l, const char *name);
+/* Room for a variable at the end of bytes, aligned; its offset. */
+uint32_t lower_reserve(struct lower *l, uint32_t *bytes, const struct ptx_variable *v);
 
 /* The kernel's code; -errno with a line in error. */
 int ptx_lower_kernel(struct ptx_module *module, struct ptx_tree *tree, const struct ptx_function *function,

@@ -74,6 +74,17 @@ void ptx_shuffle_run(struct ptx_exec *x, const struct ptx_op *op, const struct p
 void ptx_vote_run(struct ptx_exec *x, const struct ptx_op *op, const struct ptx_lanes *lanes);
 void ptx_special_run(struct ptx_exec *x, const struct ptx_op *op, const struct ptx_lanes *lanes);
 
+enum ptx_outcome { CHUNK_DONE, CHUNK_BARRIER };
+
+/* Chooses, once, what runs loads and stores; to be called before the others. */
+void ptx_chunk_prepare(void);
+/* Runs a chunk until its threads wait at a barrier or have ended. */
+enum ptx_outcome ptx_chunk_run(struct ptx_exec *x, struct ptx_chunk *c);
+/* An operation that is the same for all lanes, in lane 0 of the chunk's rows. */
+void ptx_chunk_execute_uniform(struct ptx_exec *x, const struct ptx_op *op, char *rows);
+/* Lane 0 of a row to all lanes. */
+void ptx_chunk_spread(char *row, uint32_t width);
+
 /* 2, 3 or 4: the level of x86-64 this machine has (2 also where it has less than 3). */
 int ptx_level(void);
 
