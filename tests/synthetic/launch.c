@@ -272,9 +272,9 @@ static CUresult launch(CUfunction handle, const unsigned grid[3], const unsigned
     if (result == CUDA_SUCCESS && function->module->ctx != stream->ctx)
         result = CUDA_ERROR_INVALID_HANDLE; /* function and stream of different contexts */
     if (result == CUDA_SUCCESS)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the parameters go with the work */
         result = kernel_work_make(function, grid, block, shared, params, extra, &work);
     if (result == CUDA_SUCCESS)
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the parameters go with the work */
         result = stream_submit_locked(stream, &work, NULL, 0, NULL);
     driver_release();
     return result;
