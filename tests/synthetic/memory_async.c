@@ -28,11 +28,25 @@ static bool pool_valid(CUmemoryPool pool)
     return object_valid(pool, OBJECT_POOL) && !pool->destroyed && !pool->heap_of;
 }
 
+/*
+ * "CUDA_ERROR_INVALID_CONTEXT (default stream specified with no current context)": with a stream of its own
+ * these functions need no current context, the stream has one.
+ */
+static CUresult resolve_locked(CUstream handle, struct CUstream_st **out)
+{
+    bool by_default = !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+    CUcontext ctx = context_current();
+    if (by_default && context_check(ctx) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult result = stream_resolve_locked(handle, out);
+    return result == CUDA_SUCCESS ? (*out)->ctx->error : result;
+}
+
 static CUresult allocate_locked(CUdeviceptr *out, size_t size, struct CUmemPoolHandle_st *pool,
                                 CUstream handle)
 {
     struct CUstream_st *stream;
-    CUresult result = stream_resolve_locked(handle, &stream);
+    CUresult result = resolve_locked(handle, &stream);
     if (result != CUDA_SUCCESS)
         return result;
     if (!pool)
@@ -60,7 +74,7 @@ static CUresult allocate_locked(CUdeviceptr *out, size_t size, struct CUmemPoolH
 
 CUresult cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
 {
-    API_ENTER(API_CONTEXT);
+    API_ENTER(0);
     if (!out || !size)
         return CUDA_ERROR_INVALID_VALUE;
     driver_acquire();
@@ -71,7 +85,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
 {
-    API_ENTER(API_CONTEXT);
+    API_ENTER(0);
     if (!out || !size || !pool_valid(pool))
         return CUDA_ERROR_INVALID_VALUE;
     driver_acquire();
@@ -82,11 +96,11 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t size, CUmemoryPool poo
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 {
-    API_ENTER(API_CONTEXT);
+    API_ENTER(0);
     struct CUstream_st *stream;
     struct op *op = NULL;
     driver_acquire();
-    CUresult result = stream_resolve_locked(handle, &stream);
+    CUresult result = resolve_locked(handle, &stream);
     struct range *range = range_find_locked(address);
     if (result != CUDA_SUCCESS)
         goto out;

@@ -3,6 +3,8 @@
  */
 #include "test_gpu.h"
 
+#include <pthread.h>
+
 static CUmemoryPool new_pool(void)
 {
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -242,6 +244,33 @@ START_TEST(freeing_memory_in_use_is_a_hazard)
 }
 END_TEST
 
+static CUdeviceptr foreign;
+static CUstream foreign_stream;
+
+static void *use_without_context(void *data)
+{
+    CUdeviceptr p;
+    (void)data;
+    FAILS(cuMemFreeAsync(foreign, NULL), CUDA_ERROR_INVALID_CONTEXT);
+    FAILS(cuMemAllocAsync(&p, 256, CU_STREAM_PER_THREAD), CUDA_ERROR_INVALID_CONTEXT);
+    OK(cuMemFreeAsync(foreign, foreign_stream));
+    OK(cuMemAllocAsync(&foreign, 512, foreign_stream));
+    return NULL;
+}
+
+START_TEST(stream_of_its_own_needs_no_current_context)
+{
+    pthread_t thread;
+    gpu_start(schedules[_i], 64);
+    OK(cuStreamCreate(&foreign_stream, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAllocAsync(&foreign, 256, foreign_stream));
+    ck_assert_int_eq(pthread_create(&thread, NULL, use_without_context, NULL), 0);
+    pthread_join(thread, NULL);
+    OK(cuMemsetD32Async(foreign, 3, 128, foreign_stream));
+    OK(cuStreamSynchronize(foreign_stream));
+}
+END_TEST
+
 START_TEST(destroyed_pool_lives_while_allocations_do)
 {
     CUdeviceptr p, q;
@@ -354,6 +383,7 @@ int main(void)
     tcase_add_loop_test(tc, short_memory_makes_a_stream_wait_for_anothers_free, 0, SCHEDULES);
     tcase_add_test(tc, capacity_is_hard);
     tcase_add_loop_test(tc, random_use_never_overlaps, 0, 3);
+    tcase_add_loop_test(tc, stream_of_its_own_needs_no_current_context, 0, SCHEDULES);
     tcase_add_test(tc, freeing_memory_in_use_is_a_hazard);
     tcase_add_test(tc, destroyed_pool_lives_while_allocations_do);
     tcase_add_test(tc, default_pool_is_current);
