@@ -87,7 +87,8 @@ START_TEST(test_defaults)
     ck_assert_int_eq(options.report.kind, REPORT_VIRTUAL);
     ck_assert_uint_eq(options.slice, 1);
     ck_assert_int_eq(options.strict, 0);
-    ck_assert_int_eq(options.policy, OPTION_POLICY_LRU);
+    ck_assert_int_eq(options.policy, OPTION_POLICY_NEXTUSE);
+    ck_assert_uint_eq(options.window, WINDOW_AUTO);
     ck_assert_int_eq(options.closed, OPTION_CLOSED_AUTO);
     ck_assert_int_eq(options.log, 1);
     ck_assert_str_eq(options.log_file.text, "");
@@ -133,6 +134,18 @@ static bool reserve_1g(void)
 static bool min_none(void)
 {
     return options.min_size == 0;
+}
+static bool window_off(void)
+{
+    return options.window == WINDOW_OFF;
+}
+static bool window_auto(void)
+{
+    return options.window == WINDOW_AUTO;
+}
+static bool window_64(void)
+{
+    return options.window == 64;
 }
 static bool report_physical(void)
 {
@@ -194,6 +207,9 @@ static const struct {
     {"HBMSPILL_REPORT=32G", report_32g},
     {"HBMSPILL_SLICE=0", slice_none},
     {"HBMSPILL_SLICE=67108864", slice_64m},
+    {"HBMSPILL_WINDOW=off", window_off},
+    {"HBMSPILL_WINDOW=auto", window_auto},
+    {"HBMSPILL_WINDOW=64", window_64},
     {"HBMSPILL_STRICT=1", strict},
     {"HBMSPILL_CLOSED=none", closed_none},
     {"HBMSPILL_LOG=error", log_error},
@@ -230,6 +246,10 @@ static const struct {
     {"HBMSPILL_REPORT=0", "HBMSPILL_REPORT=0 ignored: it takes virtual|physical|a size (32G); using virtual"},
     {"HBMSPILL_REPORT=real",
      "HBMSPILL_REPORT=real ignored: it takes virtual|physical|a size (32G); using virtual"},
+    {"HBMSPILL_WINDOW=0",
+     "HBMSPILL_WINDOW=0 ignored: it takes auto|off|a number of operations up to 16384; using auto"},
+    {"HBMSPILL_WINDOW=1K",
+     "HBMSPILL_WINDOW=1K ignored: it takes auto|off|a number of operations up to 16384; using auto"},
     {"HBMSPILL_SLICE=-1",
      "HBMSPILL_SLICE=-1 ignored: it takes a number of bytes up to 2147483647; 0 leaves XLA "
      "alone; using 1"},
@@ -240,7 +260,7 @@ static const struct {
      "HBMSPILL_SLICE=2147483648 ignored: it takes a number of bytes up to 2147483647; "
      "0 leaves XLA alone; using 1"},
     {"HBMSPILL_STRICT=true", "HBMSPILL_STRICT=true ignored: it takes 0|1; using 0"},
-    {"HBMSPILL_POLICY=mru", "HBMSPILL_POLICY=mru ignored: it takes lru; using lru"},
+    {"HBMSPILL_POLICY=mru", "HBMSPILL_POLICY=mru ignored: it takes lru|nextuse; using nextuse"},
     {"HBMSPILL_CLOSED=some", "HBMSPILL_CLOSED=some ignored: it takes auto|all|none; using auto"},
     {"HBMSPILL_LOG=loud", "HBMSPILL_LOG=loud ignored: it takes error|warn|info|debug|trace; using warn"},
     {"HBMSPILL_HBMLIMIT=8G", "unknown variable HBMSPILL_HBMLIMIT ignored; the nearest is HBMSPILL_HBM_LIMIT"},
