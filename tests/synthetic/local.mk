@@ -28,7 +28,7 @@ noinst_LTLIBRARIES += %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvi
 %C%_libnvidia_ml_la_LDFLAGS = $(synthetic_ldflags) -version-info 1:0:0
 %C%_libnvidia_ml_la_LIBADD = %D%/libcuda.la
 
-EXTRA_DIST += %D%/ptxas %D%/sitecustomize.py scripts/with-synthetic-gpu
+EXTRA_DIST += %D%/README.md %D%/ptxas %D%/sitecustomize.py scripts/with-synthetic-gpu
 
 # The directory of libraries, ptxas and Python start-up, as links.
 noinst_DATA = synthetic/stamp
