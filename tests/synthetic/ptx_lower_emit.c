@@ -131,7 +131,7 @@ uint32_t lower_alu(struct lower *l, uint32_t d, const char *name, uint32_t a, ui
     if (d == PTX_NO_ROW)
         d = lower_row(l, lower_type_width(alu->d));
     const uint32_t source[3] = {a, b, c};
-    for (uint32_t i = 0; i < alu->sources; i++)
+    for (uint32_t i = 0; i < alu->sources && i < 3; i++)
         if (source[i] == PTX_NO_ROW || lower_width(l, source[i]) != lower_type_width(alu->src[i]))
             lower_fail(l, -EINVAL, "an operand of `%s' has the wrong width (in `%s')", l->statement->name,
                        name);

@@ -4,6 +4,7 @@
 #include "tests/unit/ptx_harness.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,51 @@ int run_kernel(struct ptx_module *module, uint32_t grid, uint32_t block, const u
         .kernel = kernel, .grid = {grid, 1, 1}, .block = {block, 1, 1}, .params = params, .memory = &memory};
     struct ptx_fault ignored;
     return ptx_run(&launch, 0, grid, fault ? fault : &ignored, NULL);
+}
+
+uint8_t *in_bytes(void)
+{
+    return (uint8_t *)window();
+}
+
+uint8_t *out_bytes(void)
+{
+    return (uint8_t *)window() + OUT_OFFSET;
+}
+
+uint32_t *thread_words(void)
+{
+    return (uint32_t *)(window() + OUT_OFFSET);
+}
+
+struct ptx_module *parse_format(const char *format, ...)
+{
+    static char text[16384];
+    va_list list;
+    va_start(list, format);
+    ck_assert_int_lt(vsnprintf(text, sizeof text, format, list), (int)sizeof text);
+    va_end(list);
+    return must_parse(text);
+}
+
+int run_in_out(struct ptx_module *module, uint32_t grid, uint32_t block, struct ptx_fault *fault)
+{
+    uint64_t params[2] = {window_base, window_base + OUT_OFFSET};
+    return run_kernel(module, grid, block, params, fault);
+}
+
+void check_threads(const char *text, uint32_t grid, uint32_t block, uint32_t (*expected)(uint32_t i))
+{
+    struct ptx_module *module = must_parse(text);
+    struct ptx_fault fault = {.line = 0};
+    memset(thread_words(), 0xee, 4 * (size_t)grid * block);
+    int status = run_in_out(module, grid, block, &fault);
+    ck_assert_msg(status == 0, "%d: line %u: %s at %" PRIx64, status, fault.line, fault.reason,
+                  fault.address);
+    for (uint32_t i = 0; i < grid * block; i++)
+        ck_assert_msg(thread_words()[i] == expected(i), "thread %u: %u instead of %u", i, thread_words()[i],
+                      expected(i));
+    ptx_module_free(module);
 }
 
 int run_at_all_levels(Suite *(*make)(void))
