@@ -64,7 +64,10 @@ static void capture_count_down(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Before the capture begins: while none is in progress, all streams still take events. */
+/*
+ * Before the capture begins: while none is in progress, all streams still take events. What is held is
+ * submitted, or it would become part of the capture; from now on nothing is held.
+ */
 static CUresult capture_begin(void)
 {
     CUresult status = CUDA_SUCCESS;
@@ -72,6 +75,7 @@ static CUresult capture_begin(void)
 
     pthread_mutex_lock(&lock);
     if (atomic_fetch_add(&captures_active, 1) == 0) {
+        status = window_submit();
         for (unsigned i = 0; status == CUDA_SUCCESS && (gpu = gpu_at(i)); i++) {
             bool entered = gpu_enter(gpu);
 

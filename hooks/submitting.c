@@ -55,6 +55,12 @@ SUBMITTING_HOOKS(cuGraphicsMapResources, (unsigned count, CUgraphicsResource *re
 SUBMITTING_HOOKS(cuGraphicsUnmapResources, (unsigned count, CUgraphicsResource *resources, CUstream stream),
                  (count, resources, stream))
 SUBMITTING_HOOK(cuCtxSynchronize, (void), ())
+SUBMITTING_HOOK(cuCtxSynchronize_v2, (CUcontext context), (context))
+SUBMITTING_HOOK(cuCtxRecordEvent, (CUcontext context, CUevent event), (context, event))
+SUBMITTING_HOOK(cuCtxWaitEvent, (CUcontext context, CUevent event), (context, event))
+SUBMITTING_HOOK(cuCtxDestroy, (CUcontext context), (context))
+SUBMITTING_HOOK(cuDevicePrimaryCtxRelease, (CUdevice device), (device))
+SUBMITTING_HOOK(cuDevicePrimaryCtxReset, (CUdevice device), (device))
 SUBMITTING_HOOK(cuCtxDestroy_v2, (CUcontext context), (context))
 SUBMITTING_HOOK(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
 SUBMITTING_HOOK(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device))

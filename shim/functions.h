@@ -42,6 +42,9 @@
 #undef cuStreamBeginCapture
 #undef cuStreamBeginCaptureToGraph
 #undef cuStreamDestroy
+#undef cuCtxDestroy
+#undef cuDevicePrimaryCtxRelease
+#undef cuDevicePrimaryCtxReset
 #undef cuStreamWaitValue32
 #undef cuStreamWaitValue64
 #undef cuStreamWriteValue32
@@ -79,6 +82,9 @@
 /* Types of first versions that cudaTypedefs.h gives to those who define __CUDA_API_VERSION_INTERNAL alone. */
 typedef CUresult(CUDAAPI *PFN_cuStreamDestroy_v2000)(CUstream);
 typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000)(CUstream);
+typedef CUresult(CUDAAPI *PFN_cuCtxDestroy_v2000)(CUcontext);
+typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxRelease_v7000)(CUdevice);
+typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
 
 /* clang-format off */
 #define HBMSPILL_HOOKED(X) \
@@ -268,6 +274,12 @@ typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000)(CUstream);
     X(cuEventRecord_ptsz, PFN_cuEventRecord_v7000_ptsz) \
     X(cuEventRecordWithFlags, PFN_cuEventRecordWithFlags_v11010) \
     X(cuEventRecordWithFlags_ptsz, PFN_cuEventRecordWithFlags_v11010_ptsz) \
+    X(cuCtxSynchronize_v2, PFN_cuCtxSynchronize_v13000) \
+    X(cuCtxRecordEvent, PFN_cuCtxRecordEvent_v12050) \
+    X(cuCtxWaitEvent, PFN_cuCtxWaitEvent_v12050) \
+    X(cuCtxDestroy, PFN_cuCtxDestroy_v2000) \
+    X(cuDevicePrimaryCtxRelease, PFN_cuDevicePrimaryCtxRelease_v7000) \
+    X(cuDevicePrimaryCtxReset, PFN_cuDevicePrimaryCtxReset_v7000) \
     X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000) \
     X(cuStreamSynchronize_ptsz, PFN_cuStreamSynchronize_v7000_ptsz) \
     X(cuStreamQuery, PFN_cuStreamQuery_v2000) \

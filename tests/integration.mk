@@ -6,6 +6,7 @@ integration_tests = \
 	%D%/integration/test_graphs \
 	%D%/integration/test_kernels \
 	%D%/integration/test_streams \
+	%D%/integration/test_threads \
 	%D%/integration/test_window
 check_PROGRAMS += $(integration_tests)
 TESTS += $(integration_tests)
@@ -41,6 +42,10 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_streams_SOURCES = %D%/integration/test_streams.c
 %C%_integration_test_streams_CFLAGS = $(integration_cflags)
 %C%_integration_test_streams_LDADD = $(integration_libs)
+
+%C%_integration_test_threads_SOURCES = %D%/integration/test_threads.c
+%C%_integration_test_threads_CFLAGS = $(integration_cflags)
+%C%_integration_test_threads_LDADD = $(integration_libs)
 
 %C%_integration_test_window_SOURCES = %D%/integration/test_window.c
 %C%_integration_test_window_CFLAGS = $(integration_cflags)

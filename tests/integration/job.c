@@ -95,6 +95,12 @@ void job_start(void)
     CU(cuModuleLoadData(&job_module, job_ptx));
 }
 
+void job_end(void)
+{
+    if (context)
+        CU(cuCtxSynchronize());
+}
+
 CUcontext job_context(void)
 {
     return context;

@@ -185,6 +185,9 @@ static inline void cuda_start(void)
     job_start();
 }
 
+/* What is queued ends, the library's copies as well, so that all of it is in the counters. */
+void job_end(void);
+
 /* The kernels below as a PTX module; each has .reqntid 256 and looks at one word of 4 bytes per thread. */
 extern const char job_ptx[];
 extern CUmodule job_module;

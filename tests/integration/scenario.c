@@ -2,6 +2,7 @@
  * scenario.c - starts jobs and looks at what they left.
  */
 #include "tests/integration/scenario.h"
+#include "tests/integration/job.h"
 
 #include <check.h>
 #include <errno.h>
@@ -238,6 +239,7 @@ static int run_job(const char *name)
             continue;
         alarm(time_limit); /* a deadlock ends by SIGALRM */
         all[i].job();
+        job_end();
         return 0;
     }
     fprintf(stderr, "no scenario %s\n", name);

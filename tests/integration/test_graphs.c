@@ -349,6 +349,30 @@ static void capture(void)
     capture_in(CU_STREAM_CAPTURE_MODE_RELAXED);
 }
 
+/* What was launched before the capture is no part of it, once memory was short as well. */
+static void capture_after_work(void)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node[4];
+    size_t count = 4;
+
+    start();
+    job_flush();
+    for (unsigned i = 0; i < COUNT; i++)
+        job_fill(at[i], WORDS, 10 + i, stream);
+    CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    job_add(at[0], at[1], WORDS, stream);
+    CU(cuStreamEndCapture(stream, &graph));
+    CU(cuGraphGetNodes(graph, node, &count));
+    REQUIRE(count == 1, "%zu nodes", count);
+    for (unsigned i = 0; i < COUNT; i++)
+        CHECK_WORDS(at[i], WORDS, 10 + i);
+    exec = instantiate(graph);
+    launch(exec);
+    CHECK_SUM(at[0], WORDS, 10, 11);
+}
+
 /* cuStreamBeginCapture of CUDA 10.0, without a mode. */
 static void capture_by_old_name(void)
 {
@@ -517,6 +541,7 @@ static const struct scenario scenarios[] = {
     {.name = "node_handles", .job = node_handles, .flags = SCENARIO_SPILLS},
     {.name = "conditional", .job = conditional, .flags = SCENARIO_SPILLS},
     {.name = "capture", .job = capture, .flags = SCENARIO_SPILLS | SCENARIO_UNCOUNTED},
+    {.name = "capture_after_work", .job = capture_after_work, .flags = SCENARIO_SPILLS},
     {.name = "capture_by_old_name", .job = capture_by_old_name, .flags = SCENARIO_SPILLS},
     {.name = "capture_beside_global", .job = capture_beside_global, .flags = SCENARIO_SPILLS},
     {.name = "capture_beside_thread_local", .job = capture_beside_thread_local, .flags = SCENARIO_SPILLS},

@@ -280,6 +280,68 @@ static void threads_come_and_go(void)
         CHECK_WORDS(thread_at[i], WORDS, i);
 }
 
+/* Waits for the stream in one of the ways there are; the last ones ask until it is so. */
+static void wait_somehow(unsigned way, CUstream stream, CUevent event)
+{
+    CUresult (*synchronize)(CUcontext);
+
+    switch (way) {
+    case 0:
+        CU(cuStreamSynchronize(stream));
+        break;
+    case 1:
+        CU(cuCtxSynchronize());
+        break;
+    case 2: /* CUDA 13 */
+        *(void **)&synchronize = job_symbol("cuCtxSynchronize_v2");
+        REQUIRE(synchronize(job_context()) == CUDA_SUCCESS);
+        break;
+    case 3:
+        CU(cuEventRecord(event, stream));
+        CU(cuEventSynchronize(event));
+        break;
+    case 4:
+        CU(cuEventRecord(event, stream));
+        while (cuda.cuEventQuery(event) == CUDA_ERROR_NOT_READY)
+            ;
+        break;
+    case 5:
+        while (cuda.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY)
+            ;
+        break;
+    default: /* an event in another stream, behind this one */
+        wait_for(NULL, stream);
+        CU(cuEventRecord(event, NULL));
+        CU(cuEventSynchronize(event));
+    }
+}
+
+/* What kernels write into the host's memory is there as soon as the job can know that they have ended. */
+static void seen_by_host(void)
+{
+    enum { COUNT = 10, WAYS = 7, SOME = 1024 };
+    uint32_t *pinned;
+    CUdeviceptr at[COUNT];
+    CUstream stream;
+    CUevent event;
+
+    cuda_start();
+    stream = stream_make(CU_STREAM_NON_BLOCKING);
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CU(cuMemHostAlloc((void **)&pinned, SOME * 4, CU_MEMHOSTALLOC_PORTABLE));
+    for (unsigned i = 0; i < COUNT; i++)
+        CU(cuMemAlloc(&at[i], BYTES));
+    for (unsigned way = 0; way < WAYS; way++) {
+        for (unsigned i = 0; i < COUNT; i++)
+            job_fill(at[i], WORDS, way + i, stream);
+        memset(pinned, 0, SOME * 4);
+        job_copy((CUdeviceptr)(uintptr_t)pinned, at[way], SOME, stream);
+        wait_somehow(way, stream, event);
+        for (uint32_t k = 0; k < SOME; k++)
+            REQUIRE(pinned[k] == job_word(2 * way, k), "way %u, word %u", way, k);
+    }
+}
+
 static const struct scenario scenarios[] = {
     {.name = "non_blocking", .job = non_blocking, .flags = SCENARIO_SPILLS},
     {.name = "blocking", .job = blocking, .flags = SCENARIO_SPILLS},
@@ -290,6 +352,7 @@ static const struct scenario scenarios[] = {
     {.name = "many", .job = many, .flags = SCENARIO_SPILLS},
     {.name = "events", .job = events, .flags = SCENARIO_SPILLS},
     {.name = "per_thread", .job = per_thread, .flags = SCENARIO_SPILLS},
+    {.name = "seen_by_host", .job = seen_by_host, .flags = SCENARIO_SPILLS},
     {.name = "threads_come_and_go", .job = threads_come_and_go, .flags = SCENARIO_SPILLS},
 };
 
