@@ -3,6 +3,7 @@ if HAVE_CHECK
 integration_tests = \
 	%D%/integration/test_alloc \
 	%D%/integration/test_copies \
+	%D%/integration/test_faults \
 	%D%/integration/test_graphs \
 	%D%/integration/test_kernels \
 	%D%/integration/test_streams \
@@ -30,6 +31,10 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_copies_SOURCES = %D%/integration/test_copies.c
 %C%_integration_test_copies_CFLAGS = $(integration_cflags)
 %C%_integration_test_copies_LDADD = $(integration_libs)
+
+%C%_integration_test_faults_SOURCES = %D%/integration/test_faults.c
+%C%_integration_test_faults_CFLAGS = $(integration_cflags)
+%C%_integration_test_faults_LDADD = $(integration_libs)
 
 %C%_integration_test_graphs_SOURCES = %D%/integration/test_graphs.c
 %C%_integration_test_graphs_CFLAGS = $(integration_cflags)

@@ -246,13 +246,27 @@ static int run_job(const char *name)
     return 2;
 }
 
-int scenarios_main(int argc, char **argv, const char *suite_name, const struct scenario *scenarios,
-                   unsigned count, unsigned seconds)
+static void add_scenarios(Suite *suite)
+{
+    const char *only = getenv("SCENARIO");
+
+    for (unsigned i = 0; i < scenario_count; i++) {
+        TCase *one_case = tcase_create(all[i].name);
+
+        if (only && strcmp(only, all[i].name) != 0)
+            continue;
+        tcase_set_timeout(one_case, time_limit + 5);
+        tcase_add_loop_test(one_case, one, (int)(i * SCHEDULES), (int)((i + 1) * SCHEDULES));
+        suite_add_tcase(suite, one_case);
+    }
+}
+
+int scenarios_main_with(int argc, char **argv, const char *suite_name, const struct scenario *scenarios,
+                        unsigned count, unsigned seconds, const struct TTest *test, int loops)
 {
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    const char *only = getenv("SCENARIO");
-    Suite *suite;
     SRunner *runner;
+    Suite *suite;
     int failed;
 
     if (length <= 0) {
@@ -266,18 +280,24 @@ int scenarios_main(int argc, char **argv, const char *suite_name, const struct s
     if (argc > 1)
         return run_job(argv[1]);
     suite = suite_create(suite_name);
-    for (unsigned i = 0; i < count; i++) {
-        TCase *one_case = tcase_create(scenarios[i].name);
+    if (test) {
+        TCase *own_case = tcase_create(suite_name);
 
-        if (only && strcmp(only, scenarios[i].name) != 0)
-            continue;
-        tcase_set_timeout(one_case, seconds + 5);
-        tcase_add_loop_test(one_case, one, (int)(i * SCHEDULES), (int)((i + 1) * SCHEDULES));
-        suite_add_tcase(suite, one_case);
+        tcase_set_timeout(own_case, 300);
+        tcase_add_loop_test(own_case, test, 0, loops);
+        suite_add_tcase(suite, own_case);
+    } else {
+        add_scenarios(suite);
     }
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed != 0;
+}
+
+int scenarios_main(int argc, char **argv, const char *suite_name, const struct scenario *scenarios,
+                   unsigned count, unsigned seconds)
+{
+    return scenarios_main_with(argc, argv, suite_name, scenarios, count, seconds, NULL, 0);
 }

@@ -41,6 +41,14 @@ struct scenario {
 int scenarios_main(int argc, char **argv, const char *suite, const struct scenario *scenarios, unsigned count,
                    unsigned seconds);
 
+/*
+ * The same with one more test, a loop over 0 to loops - 1 that calls scenario_run itself; the scenarios are
+ * then not run otherwise.
+ */
+struct TTest;
+int scenarios_main_with(int argc, char **argv, const char *suite, const struct scenario *scenarios,
+                        unsigned count, unsigned seconds, const struct TTest *test, int loops);
+
 /* The number behind "name": in a JSON text; fails the test where there is none. */
 uint64_t outcome_number(const char *json, const char *name);
 /* The calls of a driver function that the synthetic GPU counted, 0 where it was not called. */
