@@ -67,3 +67,9 @@ synthetic_test_libs = %D%/libcuda.la $(CHECK_LIBS)
 %C%_test_errors_CFLAGS = $(synthetic_test_cflags)
 %C%_test_errors_LDADD = $(synthetic_test_libs)
 endif
+
+check_PROGRAMS += %D%/query
+%C%_query_SOURCES = %D%/query.c
+%C%_query_LDADD = -ldl
+TESTS += %D%/test_runtime.sh
+EXTRA_DIST += %D%/test_runtime.sh
