@@ -74,15 +74,16 @@ out:
     return result;
 }
 
+/* Drivers accept NULL for the output that is not wanted, and programs rely on it. */
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
     API_ENTER(API_CONTEXT);
-    if (!free_bytes || !total)
-        return CUDA_ERROR_INVALID_VALUE;
     driver_acquire();
     const struct frames *frames = context_current()->device->frames;
-    *free_bytes = (frames->count - frames->used) * PAGE;
-    *total = frames->count * PAGE;
+    if (free_bytes)
+        *free_bytes = (frames->count - frames->used) * PAGE;
+    if (total)
+        *total = frames->count * PAGE;
     driver_release();
     return CUDA_SUCCESS;
 }
