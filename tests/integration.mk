@@ -6,6 +6,7 @@ integration_tests = \
 	%D%/integration/test_faults \
 	%D%/integration/test_graphs \
 	%D%/integration/test_kernels \
+	%D%/integration/test_queries \
 	%D%/integration/test_streams \
 	%D%/integration/test_threads \
 	%D%/integration/test_window
@@ -43,6 +44,10 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_kernels_SOURCES = %D%/integration/test_kernels.c
 %C%_integration_test_kernels_CFLAGS = $(integration_cflags)
 %C%_integration_test_kernels_LDADD = $(integration_libs)
+
+%C%_integration_test_queries_SOURCES = %D%/integration/test_queries.c
+%C%_integration_test_queries_CFLAGS = $(integration_cflags)
+%C%_integration_test_queries_LDADD = $(integration_libs)
 
 %C%_integration_test_streams_SOURCES = %D%/integration/test_streams.c
 %C%_integration_test_streams_CFLAGS = $(integration_cflags)
