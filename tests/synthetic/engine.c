@@ -2,8 +2,9 @@
  * engine.c - the thread that runs a device's operations, in an order that the schedule allows.
  *
  * eager: what can run runs at once, oldest submission first. lazy: nothing runs until somebody waits or
- * queries, or the job has been silent for IDLE_NS (a GPU makes progress by itself). random: any stream's
- * first operation, and now and then nothing for a while; decided by the seed and the order of submission.
+ * queries, the job has been silent for IDLE_NS, or something has waited for PATIENCE_NS (a GPU makes progress
+ * by itself). random: any stream's first operation, and now and then nothing for a while; decided by the seed
+ * and the order of submission.
  *
  * Order is CUDA's and no more: within a stream; event waits; and for the legacy stream "Stream
  * synchronization behavior": it waits for all blocking streams and they for it, by order of submission.
@@ -16,6 +17,7 @@
 #include <time.h>
 
 #define IDLE_NS 20000000u
+#define PATIENCE_NS 500000000u
 #define POLL_NS 1000000u
 
 struct callback {
@@ -143,7 +145,12 @@ static uint64_t held_back(struct engine *engine)
             return 0;
         now = driver_clock();
         until = __atomic_load_n(&driver_last_call, __ATOMIC_RELAXED) + IDLE_NS;
-        return now >= until ? 0 : until - now;
+        if (until > engine->held_since_ns + PATIENCE_NS)
+            until = engine->held_since_ns + PATIENCE_NS;
+        if (now < until)
+            return until - now;
+        engine->released_seq = engine->next_seq;
+        return 0;
     case SCHEDULE_RANDOM:
         now = driver_clock();
         return now >= engine->hold_until_ns ? 0 : engine->hold_until_ns - now;
@@ -367,6 +374,10 @@ CUresult stream_submit_locked(struct CUstream_st *stream, struct work *work, str
     struct engine *engine = stream->ctx->device->engine;
     op->stream = stream;
     op->ctx = stream->ctx;
+    if (!engine->queued)
+        engine->released_seq = engine->next_seq;
+    if (options.schedule == SCHEDULE_LAZY && engine->released_seq == engine->next_seq)
+        engine->held_since_ns = driver_clock();
     op->seq = ++engine->next_seq;
     op->refs = 1;
     op->work = *work;

@@ -124,9 +124,9 @@ struct engine {
     bool started;
     int waiters;
     uint64_t next_seq, released_seq;
-    uint64_t last_submit_ns;
     uint64_t picks;
     size_t queued;
+    uint64_t held_since_ns; /* lazy: since when something has been held back */
     uint64_t hold_until_ns;
     const struct work *running; /* on the engine thread */
     struct callback *callbacks, **callbacks_end;

@@ -323,6 +323,7 @@ START_TEST(lazy_schedule_runs_nothing_unasked)
     volatile uint32_t *host;
     int silent;
     OK(cuMemAllocHost((void **)&host, 256));
+    usleep(600000); /* what was held back before does not count */
     for (int attempt = 0;; attempt++) {
         ck_assert_int_lt(attempt, 100);
         host[0] = 99;
@@ -337,6 +338,21 @@ START_TEST(lazy_schedule_runs_nothing_unasked)
     ck_assert_uint_eq(host[0], 99);
     OK(cuStreamSynchronize(stream));
     ck_assert_uint_eq(host[0], 1);
+}
+END_TEST
+
+/* Not even a job that calls the driver without end, never waiting, holds a GPU up for ever. */
+START_TEST(busy_job_makes_progress)
+{
+    volatile int flag = 0;
+    unsigned version;
+    gpu_start("lazy", 64);
+    CUstream stream = new_stream(0);
+    OK(cuLaunchHostFunc(stream, raise_flag, (void *)&flag));
+    long start = milliseconds();
+    while (!flag && milliseconds() - start < 20000)
+        OK(cuCtxGetApiVersion(test_context, &version));
+    ck_assert_int_eq(flag, 1);
 }
 END_TEST
 
@@ -465,6 +481,7 @@ int main(void)
     tcase_add_loop_test(tc, silent_job_makes_progress, 0, SCHEDULES);
     tcase_add_loop_test(tc, query_loop_ends, 0, SCHEDULES);
     tcase_add_test(tc, lazy_schedule_runs_nothing_unasked);
+    tcase_add_test(tc, busy_job_makes_progress);
     tcase_add_loop_test(tc, values_in_memory_order_streams, 0, SCHEDULES);
     tcase_add_loop_test(tc, memory_operations_come_in_batches, 0, SCHEDULES);
     tcase_add_loop_test(tc, destroyed_stream_finishes_its_work, 0, SCHEDULES);
