@@ -11,6 +11,7 @@
 #include "hooks/outside.h"
 #include "hooks/pool.h"
 #include "hooks/retry.h"
+#include "hooks/trace.h"
 #include "hooks/window.h"
 #include "shim/log.h"
 #include "shim/options.h"
@@ -37,6 +38,7 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
         operation_explain(&failure, "an allocation");
     if (!error) {
         *out = address;
+        TRACE(trace_alloc(address, size));
         count_add(managed_allocations, 1);
     }
     *status = gpu_result(gpu, error);
@@ -141,6 +143,7 @@ static bool managed_free(CUdeviceptr address, const struct stream_key *stream, C
         outside_remove(OUTSIDE_ADDRESS, address);
         return false;
     }
+    TRACE(trace_free(address, stream));
     entered = gpu_enter(gpu);
     *status = gpu_result(gpu, cache_free(gpu->cache, address, stream));
     gpu_leave(entered);

@@ -11,6 +11,7 @@
 #include "hooks/capture.h"
 #include "hooks/counters.h"
 #include "hooks/operation.h"
+#include "hooks/trace.h"
 #include "hooks/window.h"
 #include <errno.h>
 
@@ -38,6 +39,13 @@ static bool on_device(uint64_t address, enum side side)
     if (hbmspill_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS)
         return side == SIDE_DEVICE; /* unregistered host memory has no attributes */
     return type == CU_MEMORYTYPE_DEVICE;
+}
+
+static enum tape_copy copy_form(const struct copy *copy)
+{
+    if (!on_device(copy->dst, copy->dst_side))
+        return TAPE_TO_HOST;
+    return on_device(copy->src, copy->src_side) ? TAPE_INSIDE : TAPE_TO_DEVICE;
 }
 
 static void copy_count(const struct copy *copy)
@@ -82,6 +90,8 @@ static CUresult copy_begin(struct copy *copy)
     touches_add(&touches, copy->src, CACHE_READ);
     if (!touches.gpu)
         return CUDA_SUCCESS;
+    TRACE(trace_copy(copy->dst, copy->src, copy->size, copy->stream, copy->per_thread, copy->blocking,
+                     copy_form(copy)));
     graph = capture_graph(copy->stream, copy->per_thread);
     if (graph || touches.mixed)
         return operation_begin(&copy->operation, &touches, copy->stream, copy->per_thread, false, "copy");

@@ -14,6 +14,7 @@
 #include "hooks/kernel.h"
 #include "hooks/operation.h"
 #include "hooks/retry.h"
+#include "hooks/trace.h"
 #include <pthread.h>
 #include <uthash.h>
 #include <utlist.h>
@@ -612,6 +613,7 @@ static CUresult graph_launch(PFN_cuGraphLaunch_v10000 real, bool per_thread, CUg
 
         touches_init(&touches);
         open = exec_touches(exec, &touches);
+        TRACE(trace_launch(open ? TAPE_OPEN : TAPE_OTHER, "a graph", &touches, stream, per_thread));
         status = operation_begin(&operation, &touches, stream, per_thread, open,
                                  open ? "an open graph" : "a graph");
         if (status != CUDA_SUCCESS)

@@ -8,6 +8,7 @@
 #include "hooks/counters.h"
 #include "hooks/kernel.h"
 #include "hooks/operation.h"
+#include "hooks/trace.h"
 #include "hooks/window.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ static CUresult launch_begin(struct operation *operation, CUfunction function, v
     open = !kernel_touches(&kernel, params, extra, &touches) || !kernel.closed;
     if (open)
         count_add(open_launches, 1);
+    TRACE(trace_launch(open ? TAPE_OPEN : TAPE_LAUNCH, kernel.name, &touches, stream, per_thread));
     if (!open && config && !extra && !per_thread &&
         window_hold_launch(&kernel, config, plain, params, &touches, &status)) {
         *held = true;

@@ -4,6 +4,7 @@
  * At exit the driver may be gone already, so nothing is given back: the counters are read and said, no more.
  */
 #include "hooks/report.h"
+#include "hooks/trace.h"
 #include "hooks/window.h"
 #include "shim/log.h"
 #include "shim/shim.h"
@@ -12,6 +13,7 @@ static atomic_uint handed_out;
 
 void hooks_driver_ready(void)
 {
+    trace_begin();
     log_debug("hooks", "the driver is ready; %u functions were handed out", atomic_load(&handed_out));
 }
 
@@ -24,6 +26,7 @@ void hooks_intercepted(const char *name)
 void hooks_exit(void)
 {
     window_stop();
+    trace_end();
     report_exit();
 }
 

@@ -4,11 +4,13 @@
  * Nothing else is done here. An error of what was held is returned by such a call, after the call itself was
  * made.
  */
+#include "hooks/trace.h"
 #include "hooks/window.h"
 
-#define SUBMITTING(symbol, parameters, arguments, submit)                                                    \
+#define SUBMITTING(symbol, parameters, arguments, submit, note)                                              \
     CUresult hook_##symbol parameters                                                                        \
     {                                                                                                        \
+        TRACE(note);                                                                                         \
         CUresult held = submit;                                                                              \
         CUresult status = hbmspill_real.symbol arguments;                                                    \
                                                                                                              \
@@ -16,19 +18,21 @@
     }
 
 /* In a stream, which is a parameter of that name; the per-thread default stream never has anything held. */
-#define SUBMITTING_HOOKS(symbol, parameters, arguments)                                                      \
-    SUBMITTING(symbol, parameters, arguments, window_submit_for(stream))                                     \
+#define STREAM_HOOKS(symbol, parameters, arguments, trace)                                                   \
+    SUBMITTING(symbol, parameters, arguments, window_submit_for(stream), trace(&stream, false))              \
     SUBMITTING(symbol##_ptsz, parameters, arguments,                                                         \
-               window_submit_for(stream ? stream : CU_STREAM_PER_THREAD))
+               window_submit_for(stream ? stream : CU_STREAM_PER_THREAD), trace(&stream, true))
+#define SUBMITTING_HOOKS(symbol, parameters, arguments)                                                      \
+    STREAM_HOOKS(symbol, parameters, arguments, trace_submit)
 
 /* For all streams. */
 #define SUBMITTING_HOOK(symbol, parameters, arguments)                                                       \
-    SUBMITTING(symbol, parameters, arguments, window_submit())
+    SUBMITTING(symbol, parameters, arguments, window_submit(), trace_submit(NULL, false))
 
 SUBMITTING_HOOKS(cuEventRecord, (CUevent event, CUstream stream), (event, stream))
 SUBMITTING_HOOKS(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags),
                  (event, stream, flags))
-SUBMITTING_HOOKS(cuStreamSynchronize, (CUstream stream), (stream))
+STREAM_HOOKS(cuStreamSynchronize, (CUstream stream), (stream), trace_wait)
 SUBMITTING_HOOKS(cuStreamQuery, (CUstream stream), (stream))
 SUBMITTING_HOOKS(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags))
 SUBMITTING_HOOKS(cuStreamAddCallback,
@@ -54,8 +58,8 @@ SUBMITTING_HOOKS(cuGraphicsMapResources, (unsigned count, CUgraphicsResource *re
                  (count, resources, stream))
 SUBMITTING_HOOKS(cuGraphicsUnmapResources, (unsigned count, CUgraphicsResource *resources, CUstream stream),
                  (count, resources, stream))
-SUBMITTING_HOOK(cuCtxSynchronize, (void), ())
-SUBMITTING_HOOK(cuCtxSynchronize_v2, (CUcontext context), (context))
+SUBMITTING(cuCtxSynchronize, (void), (), window_submit(), trace_wait(NULL, false))
+SUBMITTING(cuCtxSynchronize_v2, (CUcontext context), (context), window_submit(), trace_wait(NULL, false))
 SUBMITTING_HOOK(cuCtxRecordEvent, (CUcontext context, CUevent event), (context, event))
 SUBMITTING_HOOK(cuCtxWaitEvent, (CUcontext context, CUevent event), (context, event))
 SUBMITTING_HOOK(cuCtxDestroy, (CUcontext context), (context))

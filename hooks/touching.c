@@ -8,6 +8,7 @@
  */
 #include "hooks/counters.h"
 #include "hooks/operation.h"
+#include "hooks/trace.h"
 #include "hooks/window.h"
 
 #define TOUCHING(name, symbol, parameters, arguments, on_stream, per_thread_stream, ...)                     \
@@ -22,6 +23,7 @@
         count_add(copies, 1);                                                                                \
         touches_init(&touches);                                                                              \
         __VA_ARGS__;                                                                                         \
+        TRACE(trace_other(#symbol, &touches, on_stream, per_thread_stream));                                 \
         status = operation_begin(&operation, &touches, on_stream, per_thread_stream, false, #symbol);        \
         if (status != CUDA_SUCCESS)                                                                          \
             return status;                                                                                   \

@@ -3,6 +3,7 @@
 #include "hooks/counters.h"
 #include "hooks/operation.h"
 #include "hooks/outside.h"
+#include "hooks/trace.h"
 #include "shim/options.h"
 #include <errno.h>
 #include <pthread.h>
@@ -280,6 +281,7 @@ bool window_hold_copy(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream st
         held->copy.dst = dst;
         held->copy.src = src;
         held->copy.size = size;
+        TRACE(trace_copy(dst, src, size, stream, false, false, TAPE_INSIDE));
     }
     return hold_end(held, status);
 }
@@ -298,6 +300,7 @@ bool window_hold_memset(CUdeviceptr dst, unsigned value, unsigned width, size_t 
         held->memset.value = value;
         held->memset.width = width;
         held->memset.count = count;
+        TRACE(trace_memset(dst, stream));
     }
     return hold_end(held, status);
 }
@@ -305,6 +308,7 @@ bool window_hold_memset(CUdeviceptr dst, unsigned value, unsigned width, size_t 
 bool window_hold_free(CUdeviceptr address, CUstream stream, CUresult *status)
 {
     struct gpu *gpu = gpu_of_address(address);
+    struct stream_key key = stream_key_of(stream, false);
     uint64_t base, size;
     struct held *held;
 
@@ -313,8 +317,10 @@ bool window_hold_free(CUdeviceptr address, CUstream stream, CUresult *status)
         !may_hold(stream) || (gpu && (!cache_find(gpu->cache, address, &base, &size) || base != address)))
         return false;
     held = hold_begin(HELD_FREE, stream, NULL, 0);
-    if (held)
+    if (held) {
         held->free = address;
+        TRACE(trace_free(address, &key));
+    }
     return hold_end(held, status);
 }
 

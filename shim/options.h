@@ -85,6 +85,8 @@ struct option_text {
       "where it is said; default: standard error")                                                           \
     X(stats, text, "HBMSPILL_STATS", "", "a path; %p is the process id", false,                              \
       "file for the statistics, written at exit")                                                            \
+    X(trace, text, "HBMSPILL_TRACE", "", "a path; %p is the process id", false,                              \
+      "file to record what the job does with its memory, for hbmspill-replay")                               \
     X(test_mutation, text, "HBMSPILL_TEST_MUTATION", "", "a name", true, "a fault to make, for tests")       \
     X(inherited, text, "HBMSPILL_INHERITED", "", "(set by hbmspill itself)", true,                           \
       "what the parent process added to the environment")
