@@ -4,3 +4,4 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/operation.c %D%/plan.c %D%/plan.h %D%/policy.h %D%/policy_lru.c %D%/policy_nextuse.c %D%/residency.c %D%/segment.c %D%/segment.h \
 	%D%/slot.c %D%/slot.h %D%/statistics.h %D%/stream.c %D%/stream.h %D%/tape.h %D%/tape_write.c
 libhbmspill_la_LIBADD += %D%/libcache.la
+include cache/tools/tools.mk

@@ -1,0 +1,469 @@
+#include "cache/tools/replay.h"
+#include "cache/cache.h"
+#include "cache/tools/machine.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_STEADY = 2 }; /* rounds that count begin with the third */
+
+_Static_assert((int)TAPE_READ == (int)CACHE_READ && (int)TAPE_WRITE == (int)CACHE_WRITE, "as cache.h's");
+
+struct replay {
+    const struct tape *tape;
+    const struct replay_tape *about;
+    const struct replay_config *config;
+    struct replay_result *result;
+    struct simulation *simulation;
+    struct cache *cache;
+    uint64_t *addresses; /* by birth */
+    uint64_t *streams;   /* the tape's to the simulation's */
+    uint32_t launches;   /* submitted */
+    uint32_t prologue;   /* launches before the first round */
+    uint32_t marks;
+    struct statistics before; /* when the first round that counts began */
+    struct simulation_counts counts_before, counts_after;
+    struct statistics after;
+    uint32_t *held; /* events */
+    uint32_t held_count;
+    struct cache_planned_op *ops;
+    struct cache_touch *touches;
+    uint32_t touch_count, touch_capacity;
+};
+
+uint64_t replay_frame_size(uint64_t hbm)
+{
+    uint64_t size = UINT64_C(2) << 20;
+
+    while (hbm / size > 8192 && size < UINT64_C(32) << 20)
+        size *= 2;
+    return size;
+}
+
+static uint64_t scaled(const struct replay_config *config, uint64_t size)
+{
+    return (uint64_t)((double)size * config->size_scale);
+}
+
+double replay_duration(const struct tape *tape, const struct tape_event *event,
+                       const struct replay_config *config)
+{
+    double bytes = 0;
+
+    switch (event->kind) {
+    case TAPE_LAUNCH:
+    case TAPE_OPEN:
+    case TAPE_OTHER:
+        if (event->duration >= 0)
+            return (double)event->duration;
+        break;
+    case TAPE_COPY:
+        if (event->form == TAPE_TO_DEVICE || event->form == TAPE_TO_HOST)
+            return 0; /* an engine's time, not a kernel's */
+        return MACHINE_KERNEL_GAP + 2 * (double)event->size * config->size_scale * 1e9 / config->rate;
+    case TAPE_MEMSET:
+        break;
+    default:
+        return 0;
+    }
+    for (uint32_t i = event->first; i < event->first + event->count; i++)
+        bytes += (double)tape->sizes[tape->touches[i].id];
+    return MACHINE_KERNEL_GAP + bytes * config->size_scale * 1e9 / config->rate;
+}
+
+bool replay_examine(const struct tape *tape, const struct replay_config *config, struct replay_tape *out)
+{
+    uint32_t *first = malloc((tape->births + 1) * sizeof *first);
+    uint32_t *last = malloc((tape->births + 1) * sizeof *last);
+    uint32_t launches = 0, from, until;
+    uint64_t live = 0;
+    double compute = 0;
+
+    if (!first || !last) {
+        free(first);
+        free(last);
+        return false;
+    }
+    *out = (struct replay_tape){0};
+    (void)tape_find_rounds(tape, &out->period, &out->rounds);
+    /* Launches that count: from the third round on, or all. */
+    from = out->rounds ? tape->launches - (out->rounds - FIRST_STEADY) * out->period : 0;
+    until = tape->launches;
+    for (uint32_t id = 0; id < tape->births; id++)
+        first[id] = last[id] = UINT32_MAX;
+    for (uint32_t i = 0; i < tape->event_count; i++) {
+        const struct tape_event *event = &tape->events[i];
+        uint64_t bytes = 0;
+
+        for (uint32_t k = event->first; k < event->first + event->count; k++) {
+            uint32_t id = tape->touches[k].id;
+
+            if (first[id] == UINT32_MAX)
+                first[id] = i;
+            last[id] = i;
+            bytes += scaled(config, tape->sizes[id]);
+        }
+        if (bytes > out->largest)
+            out->largest = bytes;
+    }
+    for (uint32_t i = 0; i < tape->event_count; i++) {
+        const struct tape_event *event = &tape->events[i];
+
+        for (uint32_t k = event->first; k < event->first + event->count; k++)
+            if (first[tape->touches[k].id] == i)
+                live += scaled(config, tape->sizes[tape->touches[k].id]);
+        launches += tape_is_launch(event->kind);
+        if (launches > from || !out->rounds) {
+            if (live > out->live)
+                out->live = live;
+            compute += replay_duration(tape, event, config);
+        }
+        if (launches == until && out->rounds)
+            break; /* what follows the last round is not in it */
+        for (uint32_t k = event->first; k < event->first + event->count; k++)
+            if (last[tape->touches[k].id] == i)
+                live -= scaled(config, tape->sizes[tape->touches[k].id]);
+    }
+    out->compute = out->rounds ? compute / (out->rounds - FIRST_STEADY) : compute;
+    free(first);
+    free(last);
+    return true;
+}
+
+static int fail(struct replay *replay, int error, const struct cache_failure *failure, const char *what)
+{
+    struct replay_result *result = replay->result;
+
+    if (error != -ENOMEM)
+        return error;
+    if (failure->tier == CACHE_TIER_HBM)
+        snprintf(result->why, sizeof result->why, "%.120s needs %llu MiB of HBM at once, there are %llu",
+                 what, (unsigned long long)(failure->asked >> 20),
+                 (unsigned long long)(failure->hbm_limit >> 20));
+    else
+        snprintf(result->why, sizeof result->why,
+                 "%.120s: no room for %llu MiB more on the host, %llu of %llu MiB are used", what,
+                 (unsigned long long)(failure->asked >> 20), (unsigned long long)(failure->host_used >> 20),
+                 (unsigned long long)(failure->host_limit >> 20));
+    return -ENOSPC; /* ends the replay, not the program */
+}
+
+static int touches_add(struct replay *replay, const struct tape_event *event)
+{
+    if (replay->touch_count + event->count > replay->touch_capacity) {
+        uint32_t capacity = 2 * (replay->touch_capacity + event->count);
+        struct cache_touch *grown = realloc(replay->touches, capacity * sizeof *grown);
+
+        if (!grown)
+            return -EIO;
+        replay->touches = grown;
+        replay->touch_capacity = capacity;
+    }
+    for (uint32_t i = event->first; i < event->first + event->count; i++) {
+        const struct tape_touch *touch = &replay->tape->touches[i];
+
+        replay->touches[replay->touch_count++] =
+            (struct cache_touch){replay->addresses[touch->id], touch->access};
+    }
+    return 0;
+}
+
+static struct stream_key key_of(const struct replay *replay, uint32_t stream)
+{
+    return (struct stream_key){replay->streams[stream], 0};
+}
+
+/* A launch was submitted: at the end of a round its time is wanted. */
+static int note_launch(struct replay *replay, const struct tape_event *event)
+{
+    uint32_t in_rounds;
+
+    if (!tape_is_launch(event->kind))
+        return 0;
+    replay->launches++;
+    if (!replay->about->rounds || replay->launches < replay->prologue)
+        return 0;
+    in_rounds = replay->launches - replay->prologue;
+    if (in_rounds % replay->about->period)
+        return 0;
+    if (in_rounds / replay->about->period == FIRST_STEADY) {
+        replay->before = *cache_statistics(replay->cache);
+        simulation_counts(replay->simulation, &replay->counts_before);
+    }
+    replay->after = *cache_statistics(replay->cache);
+    simulation_counts(replay->simulation, &replay->counts_after);
+    replay->marks = in_rounds / replay->about->period;
+    return simulation_mark(replay->simulation, replay->streams[event->stream], replay->marks);
+}
+
+/* What the driver is given for an event, once its memory is in place. in_slot: one end, ours, is on the host.
+ */
+static int forward(struct replay *replay, const struct tape_event *event, bool dst_in_slot, bool src_in_slot)
+{
+    uint64_t stream = replay->streams[event->stream], size = scaled(replay->config, event->size);
+    bool from_host = src_in_slot || event->form == TAPE_TO_DEVICE;
+    bool to_host = dst_in_slot || event->form == TAPE_TO_HOST;
+
+    simulation_host(replay->simulation, MACHINE_HOST_LAUNCH);
+    if (event->kind == TAPE_COPY && from_host && to_host)
+        return simulation_kernel(replay->simulation, stream, (double)size * 1e9 / MACHINE_HOST_RATE);
+    if (event->kind == TAPE_COPY && from_host != to_host)
+        return simulation_transfer(replay->simulation, stream, from_host, size);
+    return simulation_kernel(replay->simulation, stream,
+                             replay_duration(replay->tape, event, replay->config));
+}
+
+static const char *name_of(const struct replay *replay, const struct tape_event *event)
+{
+    return tape_is_launch(event->kind) ? replay->tape->names[event->name] : "a copy";
+}
+
+/* An operation goes through the cache; touches are those of the event. */
+static int submit_one(struct replay *replay, const struct tape_event *event,
+                      const struct cache_touch *touches)
+{
+    struct cache_op op;
+    int error;
+
+    if (event->kind == TAPE_FREE) {
+        struct stream_key key = {0, 0};
+
+        if (event->stream != TAPE_NO_STREAM)
+            key = key_of(replay, event->stream);
+        return cache_free(replay->cache, replay->addresses[event->id],
+                          event->stream == TAPE_NO_STREAM ? NULL : &key);
+    }
+    if (event->kind == TAPE_OPEN)
+        error = cache_op_begin_all(replay->cache, &op, key_of(replay, event->stream));
+    else
+        error = cache_op_begin(replay->cache, &op, key_of(replay, event->stream), touches, event->count);
+    if (error)
+        return fail(replay, error, &op.failure, name_of(replay, event));
+    error = forward(replay, event, false, false);
+    cache_op_end(replay->cache, &op, true);
+    return error ? error : note_launch(replay, event);
+}
+
+static int submit_held(struct replay *replay)
+{
+    uint32_t count = replay->held_count, touch = 0;
+    int error = 0;
+
+    if (!count)
+        return 0;
+    replay->held_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tape_event *event = &replay->tape->events[replay->held[i]];
+        bool is_free = event->kind == TAPE_FREE;
+
+        replay->ops[i] = (struct cache_planned_op){
+            .touches = is_free ? NULL : replay->touches + touch,
+            .count = event->count,
+            .free_address = is_free ? replay->addresses[event->id] : 0,
+        };
+        touch += event->count;
+    }
+    simulation_host(replay->simulation, MACHINE_HOST_PLAN * (double)count);
+    cache_window_begin(replay->cache, replay->ops, count);
+    for (uint32_t i = 0; i < count && !error; i++) {
+        cache_window_step(replay->cache, i);
+        error = submit_one(replay, &replay->tape->events[replay->held[i]], replay->ops[i].touches);
+    }
+    cache_window_end(replay->cache);
+    replay->touch_count = 0;
+    return error;
+}
+
+/* As hooks/window.c: closed launches, copies within the device, memsets, and frees behind one of them. */
+static bool may_hold(const struct replay *replay, const struct tape_event *event)
+{
+    if (!replay->config->window || !cache_under_pressure(replay->cache))
+        return false;
+    switch (event->kind) {
+    case TAPE_LAUNCH:
+    case TAPE_MEMSET:
+        return true;
+    case TAPE_COPY:
+        return event->form == TAPE_INSIDE && !event->blocking;
+    case TAPE_FREE:
+        return event->stream != TAPE_NO_STREAM && replay->held_count;
+    default:
+        return false;
+    }
+}
+
+static int copy_now(struct replay *replay, const struct tape_event *event)
+{
+    const struct tape_touch *touches = &replay->tape->touches[event->first];
+    uint64_t dst = 0, src = 0, dst_before, src_before;
+    struct cache_op op;
+    bool in_slot = false;
+    int error;
+
+    for (uint32_t i = 0; i < event->count; i++) {
+        if (touches[i].access & TAPE_WRITE)
+            dst = replay->addresses[touches[i].id];
+        else
+            src = replay->addresses[touches[i].id];
+    }
+    if (event->form == TAPE_INSIDE && !src) /* within one allocation */
+        src = dst;
+    dst_before = dst;
+    src_before = src;
+    error = cache_copy_begin(replay->cache, &op, key_of(replay, event->stream), &dst, &src,
+                             scaled(replay->config, event->size), &in_slot);
+    if (error)
+        return fail(replay, error, &op.failure, "a copy");
+    error = forward(replay, event, dst != dst_before, src != src_before);
+    cache_op_end(replay->cache, &op, true);
+    if (!error && event->blocking && !simulation_drain(replay->simulation, replay->streams[event->stream]))
+        error = -EIO;
+    return error;
+}
+
+static int alloc_now(struct replay *replay, const struct tape_event *event)
+{
+    struct cache_failure failure;
+    int error;
+
+    simulation_host(replay->simulation, MACHINE_HOST_ALLOC);
+    error = cache_alloc(replay->cache, scaled(replay->config, event->size), &replay->addresses[event->id],
+                        &failure);
+    return error ? fail(replay, error, &failure, "an allocation") : 0;
+}
+
+static int play(struct replay *replay, uint32_t index)
+{
+    const struct tape_event *event = &replay->tape->events[index];
+    int error;
+
+    if (event->kind == TAPE_ALLOC)
+        return alloc_now(replay, event);
+    if (event->kind == TAPE_FREE)
+        simulation_host(replay->simulation, MACHINE_HOST_ALLOC);
+    else if (event->kind != TAPE_SUBMIT && event->kind != TAPE_WAIT)
+        simulation_host(replay->simulation, MACHINE_HOST_CALL);
+    if (may_hold(replay, event)) {
+        error = touches_add(replay, event);
+        replay->held[replay->held_count++] = index;
+        return error || replay->held_count < replay->config->window ? error : submit_held(replay);
+    }
+    error = submit_held(replay);
+    if (error)
+        return error;
+    if (event->kind == TAPE_SUBMIT)
+        return 0;
+    if (event->kind == TAPE_WAIT) {
+        if (event->stream == TAPE_NO_STREAM)
+            return simulation_drain_all(replay->simulation) ? 0 : -EIO;
+        return simulation_drain(replay->simulation, replay->streams[event->stream]) ? 0 : -EIO;
+    }
+    if (event->kind == TAPE_COPY)
+        return copy_now(replay, event);
+    replay->touch_count = 0;
+    error = touches_add(replay, event);
+    if (!error)
+        error = submit_one(replay, event, replay->touches);
+    replay->touch_count = 0;
+    return error;
+}
+
+/* Address space for all that is alive at once, twice over: sizes that change do not share addresses. */
+static uint64_t address_space(const struct tape *tape, const struct replay_config *config, uint64_t frame)
+{
+    uint64_t live = 0, most = 0;
+
+    for (uint32_t i = 0; i < tape->event_count; i++) {
+        uint64_t size = tape->events[i].kind == TAPE_ALLOC || tape->events[i].kind == TAPE_FREE
+                            ? scaled(config, tape->sizes[tape->events[i].id]) + frame
+                            : 0;
+
+        live += tape->events[i].kind == TAPE_ALLOC ? size : -size;
+        if (live > most)
+            most = live;
+    }
+    return 2 * most + frame;
+}
+
+static void conclude(struct replay *replay)
+{
+    struct replay_result *result = replay->result;
+    const struct statistics *now = cache_statistics(replay->cache);
+    double rounds = replay->marks > FIRST_STEADY ? replay->marks - FIRST_STEADY : 0;
+    struct simulation_counts counts;
+
+    simulation_counts(replay->simulation, &counts);
+    result->complete = true;
+    result->statistics = *now;
+    result->makespan = simulation_now(replay->simulation);
+    result->link_in = counts.in_bytes;
+    result->link_out = counts.out_bytes;
+    if (rounds > 0) {
+        result->round = (simulation_mark_time(replay->simulation, replay->marks) -
+                         simulation_mark_time(replay->simulation, FIRST_STEADY)) /
+                        rounds;
+        result->in = (double)(replay->after.bytes_in - replay->before.bytes_in) / rounds;
+        result->out = (double)(replay->after.bytes_out - replay->before.bytes_out) / rounds;
+        result->stalled =
+            (replay->counts_after.stream_stalled - replay->counts_before.stream_stalled) / rounds;
+        result->host_waited = (replay->counts_after.host_waited - replay->counts_before.host_waited) / rounds;
+    } else {
+        result->round = result->makespan;
+        result->in = (double)now->bytes_in;
+        result->out = (double)now->bytes_out;
+        result->stalled = counts.stream_stalled;
+        result->host_waited = counts.host_waited;
+    }
+}
+
+int replay_run(const struct tape *tape, const struct replay_tape *about, const struct replay_config *config,
+               struct replay_result *result)
+{
+    struct replay replay = {.tape = tape, .about = about, .config = config, .result = result};
+    uint64_t frame = config->frame_size ? config->frame_size : replay_frame_size(config->hbm);
+    struct simulation_config machine = {
+        .link = config->link, .driver_scale = config->driver_scale, .hbm = config->hbm, .host = config->host};
+    struct cache_config cache = {.frame_size = frame,
+                                 .hbm_limit = config->hbm,
+                                 .host_limit = config->host,
+                                 .window_size = address_space(tape, config, frame),
+                                 .nextuse = config->nextuse};
+    int error;
+
+    *result = (struct replay_result){.complete = false};
+    replay.prologue = tape->launches - about->rounds * about->period;
+    replay.addresses = calloc(tape->births + 1, sizeof *replay.addresses);
+    replay.streams = calloc(tape->streams + 1, sizeof *replay.streams);
+    replay.held = malloc((config->window + 1) * sizeof *replay.held);
+    replay.ops = malloc((config->window + 1) * sizeof *replay.ops);
+    error = replay.addresses && replay.streams && replay.held && replay.ops ? 0 : -ENOMEM;
+    if (!error)
+        error = simulation_create(&machine, &replay.simulation);
+    if (!error)
+        error = cache_create(simulation_ops(replay.simulation), &cache, &replay.cache);
+    for (uint32_t i = 0; i < tape->streams && !error; i++)
+        error = simulation_stream(replay.simulation, &replay.streams[i]);
+    if (!error) {
+        for (uint32_t i = 0; i < tape->event_count && !error; i++)
+            error = play(&replay, i);
+        if (!error)
+            error = submit_held(&replay);
+        if (!simulation_drain_all(replay.simulation) && !error)
+            error = -EIO;
+        if (!error)
+            conclude(&replay);
+        if (error == -ENOSPC) /* it does not fit: that is the answer */
+            error = 0;
+    }
+    if (replay.cache)
+        cache_destroy(replay.cache);
+    simulation_destroy(replay.simulation);
+    free(replay.addresses);
+    free(replay.streams);
+    free(replay.held);
+    free(replay.ops);
+    free(replay.touches);
+    return error;
+}
