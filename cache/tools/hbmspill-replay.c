@@ -196,8 +196,9 @@ static void parse_arguments(int argc, char **argv, struct request *request)
             break;
         case 'f':
             request->config.frame_size = (uint64_t)parse_whole("--frame", optarg, true);
-            if (request->config.frame_size % 4096)
-                wrong_usage("--frame is no multiple of 4096", optarg);
+            if (request->config.frame_size < 4096 ||
+                request->config.frame_size & (request->config.frame_size - 1))
+                wrong_usage("--frame is no power of two from 4096 on", optarg);
             break;
         case 's':
             request->config.size_scale = parse_whole("--size-scale", optarg, false);

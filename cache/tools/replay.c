@@ -276,6 +276,15 @@ static int submit_held(struct replay *replay)
     return error;
 }
 
+/* Whether something of that stream is held, or of any: it has to go first. */
+static bool stream_held(const struct replay *replay, uint32_t stream)
+{
+    for (uint32_t i = 0; i < replay->held_count; i++)
+        if (stream == TAPE_NO_STREAM || replay->tape->events[replay->held[i]].stream == stream)
+            return true;
+    return false;
+}
+
 /* As hooks/window.c: closed launches, copies within the device, memsets, and frees behind one of them. */
 static bool may_hold(const struct replay *replay, const struct tape_event *event)
 {
@@ -287,8 +296,8 @@ static bool may_hold(const struct replay *replay, const struct tape_event *event
         return true;
     case TAPE_COPY:
         return event->form == TAPE_INSIDE && !event->blocking;
-    case TAPE_FREE:
-        return event->stream != TAPE_NO_STREAM && replay->held_count;
+    case TAPE_FREE: /* with nothing held there is nothing to stay behind of */
+        return event->stream != TAPE_NO_STREAM && stream_held(replay, event->stream);
     default:
         return false;
     }
@@ -337,6 +346,7 @@ static int alloc_now(struct replay *replay, const struct tape_event *event)
 static int play(struct replay *replay, uint32_t index)
 {
     const struct tape_event *event = &replay->tape->events[index];
+    uint32_t held;
     int error;
 
     if (event->kind == TAPE_ALLOC)
@@ -350,11 +360,9 @@ static int play(struct replay *replay, uint32_t index)
         replay->held[replay->held_count++] = index;
         return error || replay->held_count < replay->config->window ? error : submit_held(replay);
     }
-    error = submit_held(replay);
-    if (error)
+    error = stream_held(replay, event->stream) ? submit_held(replay) : 0;
+    if (error || event->kind == TAPE_SUBMIT)
         return error;
-    if (event->kind == TAPE_SUBMIT)
-        return 0;
     if (event->kind == TAPE_WAIT) {
         if (event->stream == TAPE_NO_STREAM)
             return simulation_drain_all(replay->simulation) ? 0 : -EIO;
@@ -362,11 +370,11 @@ static int play(struct replay *replay, uint32_t index)
     }
     if (event->kind == TAPE_COPY)
         return copy_now(replay, event);
-    replay->touch_count = 0;
+    held = replay->touch_count; /* of what stays held, in other streams */
     error = touches_add(replay, event);
     if (!error)
-        error = submit_one(replay, event, replay->touches);
-    replay->touch_count = 0;
+        error = submit_one(replay, event, replay->touches + held);
+    replay->touch_count = held;
     return error;
 }
 
