@@ -1,4 +1,5 @@
-# Programs that run the cache without a GPU.
+# Traces, and programs that run the cache over them without a GPU.
+cache_libcache_la_SOURCES += cache/tape.h cache/tape_write.c
 noinst_LTLIBRARIES += %D%/libreplay.la
 %C%_libreplay_la_SOURCES = \
 	cache/tape.c %D%/machine.h %D%/replay.c %D%/replay.h %D%/simulation.c %D%/simulation.h
