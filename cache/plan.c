@@ -45,6 +45,7 @@ static int collect(struct cache *cache, struct plan *plan, const struct cache_pl
         return -ENOMEM;
     for (uint32_t i = 0; i < plan->length; i++) {
         plan->touch_first[i] = touches;
+        plan->frees[i] = PLAN_NEVER;
         for (unsigned k = 0; k <= ops[i].count; k++) {
             uint64_t address = k < ops[i].count ? ops[i].touches[k].address : ops[i].free_address, base;
             struct plan_segment *entry;
@@ -56,6 +57,7 @@ static int collect(struct cache *cache, struct plan *plan, const struct cache_pl
             if (!entry)
                 return -ENOMEM;
             if (k == ops[i].count) {
+                plan->frees[i] = segment->plan_index;
                 if (++entry->frees == segment->live_items)
                     entry->dies = i;
             } else if (entry->stamp != i) {
@@ -123,11 +125,6 @@ static int predict(struct cache *cache, struct plan *plan)
     return 0;
 }
 
-static uint64_t next_use(const struct plan *plan, const struct plan_segment *entry)
-{
-    return entry->cursor < entry->uses ? plan->position[entry->first_use + entry->cursor] : entry->beyond;
-}
-
 static int action_add(struct plan *plan, enum plan_kind kind, uint32_t segment, uint32_t at, uint32_t use)
 {
     if (plan->action_count == plan->action_capacity) {
@@ -156,7 +153,7 @@ static struct plan_segment *furthest(struct plan *plan, uint32_t position)
 
         if (!entry->in || entry->stamp == position || entry->segment->fixed)
             continue;
-        next = next_use(plan, entry);
+        next = plan_next_use(plan, entry);
         if (!found || next > found_next) {
             found = entry;
             found_next = next;
@@ -308,6 +305,7 @@ void plan_free(struct cache *cache, struct plan *plan)
     free(plan->segments);
     free(plan->touch);
     free(plan->touch_first);
+    free(plan->frees);
     free(plan->position);
     free(plan->actions);
     free(plan->head);
@@ -330,7 +328,8 @@ int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned 
     plan->touch_first = malloc((count + 1) * sizeof *plan->touch_first);
     plan->head = malloc((count + 1) * sizeof *plan->head);
     plan->occupied = calloc(count + 1, sizeof *plan->occupied);
-    if (plan->touch_first && plan->head && plan->occupied)
+    plan->frees = malloc((count + 1) * sizeof *plan->frees);
+    if (plan->frees && plan->touch_first && plan->head && plan->occupied)
         error = collect(cache, plan, ops);
     if (!error)
         error = predict(cache, plan);
@@ -351,134 +350,8 @@ int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned 
     order_actions(plan);
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         plan->segments[i].cursor = 0;
-        plan->segments[i].segment->next_use = cache->plan_base + next_use(plan, &plan->segments[i]);
+        plan->segments[i].segment->next_use = cache->plan_base + plan_next_use(plan, &plan->segments[i]);
     }
     *out = plan;
     return 0;
-}
-
-static void evict_now(struct cache *cache, struct segment *segment)
-{
-    struct cache_failure failure;
-    struct need need;
-
-    while (segment->state == SEGMENT_RESIDENT && segment->filled && policy_movable(segment)) {
-        int error = residency_evict(cache, segment, &need, &failure);
-
-        if (error == -EAGAIN)
-            error = cache_satisfy(cache, &need);
-        if (error)
-            return; /* it stays; the need will find a way or say why not */
-    }
-}
-
-/* True if the fetch need not be tried again. */
-static bool fetch_now(struct cache *cache, struct segment *segment)
-{
-    struct cache_failure failure;
-    struct need need;
-
-    while (segment->state == SEGMENT_SPILLED && !segment->fixed) {
-        int error = residency_fill_free(cache, segment, &need, &failure);
-
-        if (error == -EBUSY)
-            return false;
-        if (error == -EAGAIN)
-            error = cache_satisfy(cache, &need);
-        if (error)
-            return true;
-    }
-    return true;
-}
-
-static void fetches_go_on(struct cache *cache, struct plan *plan, unsigned position)
-{
-    uint32_t kept = 0;
-    bool blocked = false;
-
-    for (uint32_t i = 0; i < plan->pending_count; i++) {
-        const struct plan_action *action = &plan->actions[plan->pending[i]];
-
-        if (action->use <= position)
-            continue; /* the operation does it itself */
-        /* In order: a later one must not take the frames that an earlier one waits for. */
-        if (!blocked && fetch_now(cache, plan->segments[action->segment].segment))
-            continue;
-        blocked = true;
-        plan->pending[kept++] = plan->pending[i];
-    }
-    plan->pending_count = kept;
-}
-
-void plan_step(struct cache *cache, struct plan *plan, unsigned position)
-{
-    while (cache->placing)
-        pthread_cond_wait(&cache->changed, &cache->lock);
-    for (uint32_t i = plan->head[position]; i != PLAN_NEVER; i = plan->actions[i].next) {
-        const struct plan_action *action = &plan->actions[i];
-        struct segment *segment = plan->segments[action->segment].segment;
-
-        switch (action->kind) {
-        case PLAN_DROP:
-            if (segment->pins == 0 && segment->slot_pins == 0 && !segment->fixed)
-                residency_forget(cache, segment);
-            break;
-        case PLAN_EVICT:
-            evict_now(cache, segment);
-            break;
-        case PLAN_FETCH:
-            plan->pending[plan->pending_count++] = i;
-            break;
-        }
-    }
-    fetches_go_on(cache, plan, position);
-    if (position == plan->length)
-        return;
-    for (uint32_t k = plan->touch_first[position]; k < plan->touch_first[position + 1]; k++) {
-        struct plan_segment *entry = &plan->segments[plan->touch[k]];
-
-        entry->cursor++;
-        entry->segment->next_use = cache->plan_base + next_use(plan, entry);
-    }
-}
-
-void cache_window_begin(struct cache *cache, const struct cache_planned_op *ops, unsigned count)
-{
-    pthread_mutex_lock(&cache->lock);
-    while (cache->in_window)
-        pthread_cond_wait(&cache->changed, &cache->lock);
-    cache->in_window = true;
-    if (plan_make(cache, ops, count, &cache->plan))
-        cache->plan = NULL;
-    pthread_mutex_unlock(&cache->lock);
-}
-
-void cache_window_step(struct cache *cache, unsigned position)
-{
-    pthread_mutex_lock(&cache->lock);
-    if (cache->plan)
-        plan_step(cache, cache->plan, position);
-    pthread_mutex_unlock(&cache->lock);
-}
-
-void cache_window_end(struct cache *cache)
-{
-    pthread_mutex_lock(&cache->lock);
-    if (cache->plan) {
-        plan_step(cache, cache->plan, cache->plan->length);
-        cache->plan_base += cache->plan->length;
-        plan_free(cache, cache->plan);
-        cache->plan = NULL;
-        cache->last_births = cache->births;
-        cache->births = 0;
-        cache->window++;
-    }
-    cache->in_window = false;
-    pthread_cond_broadcast(&cache->changed);
-    pthread_mutex_unlock(&cache->lock);
-}
-
-bool cache_under_pressure(const struct cache *cache)
-{
-    return __atomic_load_n(&cache->pressure, __ATOMIC_RELAXED);
 }

@@ -33,9 +33,9 @@ struct plan_segment {
     uint32_t dies;            /* position of the free that leaves nothing of it, PLAN_NEVER if it survives */
     uint32_t stamp;           /* operation that touches it now */
     uint32_t out_since;       /* position at which it was evicted */
-    uint32_t frees;
-    uint64_t beyond; /* predicted position of its first use after the window */
-    bool in, out;    /* contents in HBM; contents in the slot */
+    uint32_t frees, freed;    /* of its items in the window; those already carried out */
+    uint64_t beyond;          /* predicted position of its first use after the window */
+    bool in, out;             /* contents in HBM; contents in the slot */
 };
 
 enum plan_kind { PLAN_DROP, PLAN_EVICT, PLAN_FETCH };
@@ -56,6 +56,7 @@ struct plan {
     uint32_t *touch;       /* segment indices, operation by operation */
     uint32_t *touch_first; /* length + 1: where an operation's begin */
     uint32_t *position;    /* uses, segment by segment */
+    uint32_t *frees;       /* length: the segment an operation frees an item of, PLAN_NEVER if none */
     struct plan_action *actions;
     uint32_t action_count, action_capacity;
     uint32_t *head;    /* length + 1: first action at a position, PLAN_NEVER if none */
@@ -69,5 +70,11 @@ int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned 
 /* Issues what is due before operation `position'. May release and take the lock. */
 void plan_step(struct cache *cache, struct plan *plan, unsigned position);
 void plan_free(struct cache *cache, struct plan *plan);
+
+/* Position of the first use not yet passed, in the window or beyond. */
+static inline uint64_t plan_next_use(const struct plan *plan, const struct plan_segment *entry)
+{
+    return entry->cursor < entry->uses ? plan->position[entry->first_use + entry->cursor] : entry->beyond;
+}
 
 #endif

@@ -11,7 +11,7 @@
  * so the next owner of a frame starts after the last operation of the one before it has completed, in stream
  * order, which is what makes mapping one handle at two addresses sound.
  */
-#include "cache/internal.h"
+#include "cache/room.h"
 #include <errno.h>
 #include <utlist.h>
 
@@ -126,64 +126,6 @@ int residency_strip(struct cache *cache, struct segment *segment, struct need *n
     return 0;
 }
 
-void cache_failure_fill(struct cache *cache, struct cache_failure *failure, enum cache_tier tier,
-                        uint64_t asked)
-{
-    *failure = (struct cache_failure){.tier = tier,
-                                      .asked = asked,
-                                      .hbm_limit = cache->frames.limit,
-                                      .hbm_outside = cache->frames.outside,
-                                      .host_limit = cache->slots.limit,
-                                      .host_used = cache->slots.used};
-}
-
-/* A slot that a resident segment does not need just now: its frames have the contents. */
-static bool steal_slot(struct cache *cache)
-{
-    struct segment *segment;
-
-    DL_FOREACH(cache->policy.list, segment)
-    {
-        if (!segment->slot || segment->slot_pins)
-            continue;
-        slots_give(&cache->slots, segment->slot);
-        segment->slot = NULL;
-        segment->slot_clean = false;
-        return true;
-    }
-    return false;
-}
-
-int residency_slot(struct cache *cache, struct segment *segment, struct need *need,
-                   struct cache_failure *failure)
-{
-    int error;
-
-    if (segment->slot)
-        return 0;
-    segment->slot = slots_take(&cache->slots, segment->size);
-    while (!segment->slot) {
-        error = slots_reserve(&cache->slots, &cache->streams, segment->size, &need->evicted, &need->event);
-        if (error == 0) {
-            need->kind = NEED_SLOT;
-            need->size = segment->size;
-            return -EAGAIN;
-        }
-        if (error == -EBUSY) {
-            need->kind = NEED_EVENT;
-            return -EAGAIN;
-        }
-        if (error != -ENOSPC)
-            return error;
-        if (!steal_slot(cache)) {
-            cache_failure_fill(cache, failure, CACHE_TIER_HOST, segment->size);
-            return -ENOMEM;
-        }
-        segment->slot = slots_take(&cache->slots, segment->size);
-    }
-    return 0;
-}
-
 static int copy_pieces(struct cache *cache, struct segment *segment, bool out)
 {
     const struct device_ops *ops = cache->ops;
@@ -269,85 +211,6 @@ int residency_evict(struct cache *cache, struct segment *segment, struct need *n
     return 0;
 }
 
-/*
- * One step towards a free frame: 0 when something was freed (look again), -EAGAIN, -ENOMEM; -EBUSY where only
- * what is free or dead may be taken and there is none. Dead contents go first, then a victim; both leave
- * frames that can be had at once, with edges.
- */
-static int make_room(struct cache *cache, struct segment *for_segment, bool only_free, struct need *need,
-                     struct cache_failure *failure)
-{
-    struct segment *victim;
-
-    cache->pressure = true;
-    DL_FOREACH(cache->idle, victim)
-    if (policy_movable(victim) && victim != for_segment)
-        return residency_strip(cache, victim, need);
-    if (only_free)
-        return -EBUSY;
-    victim = cache->policy.type->victim(&cache->policy);
-    if (victim)
-        return residency_evict(cache, victim, need, failure);
-    if (cache->in_flight > 0) {
-        need->kind = NEED_CHANGE;
-        return -EAGAIN;
-    }
-    cache_failure_fill(cache, failure, CACHE_TIER_HBM, for_segment->size);
-    return -ENOMEM;
-}
-
-static int gather_frames(struct cache *cache, struct segment *segment, bool only_free, struct need *need,
-                         struct cache_failure *failure)
-{
-    for (unsigned i = 0; i < segment->pieces; i++) {
-        struct binding *binding = &segment->piece[i];
-
-        while (!binding->frame) {
-            struct frame *frame = frames_take(&cache->frames, binding->bound);
-            int error = 0;
-
-            if (!frame) {
-                error = frames_create(&cache->frames, &frame);
-                if (error == -ENOMEM) {
-                    /* The device has less than was believed: what is held now is what there is. */
-                    cache->frames.limit = cache->frames.held + cache->frames.outside;
-                    error = -ENOSPC;
-                }
-                if (error == -ENOSPC)
-                    error = make_room(cache, segment, only_free, need, failure);
-            }
-            if (error)
-                return error;
-            binding->frame = frame; /* NULL after make_room: look again */
-            if (frame && segment->state != SEGMENT_RESIDENT)
-                residency_idle_add(cache, segment);
-        }
-    }
-    return 0;
-}
-
-bool residency_room(struct cache *cache, struct segment *segment)
-{
-    const struct frames *frames = &cache->frames;
-    uint64_t missing = 0, there = frames->free_bytes;
-    struct segment *idle;
-
-    for (unsigned i = 0; i < segment->pieces; i++)
-        if (!segment->piece[i].frame)
-            missing += frames->size;
-    if (frames->limit > frames->held + frames->outside)
-        there += frames->limit - frames->held - frames->outside;
-    DL_FOREACH(cache->idle, idle)
-    {
-        if (there >= missing)
-            break;
-        if (idle != segment && policy_movable(idle))
-            for (unsigned i = 0; i < idle->pieces; i++)
-                there += idle->piece[i].frame ? frames->size : 0;
-    }
-    return there >= missing;
-}
-
 static void flip_slot_bit(struct cache *cache, struct segment *segment)
 {
     struct edges edges = segment->slot->written;
@@ -400,7 +263,7 @@ static int fill(struct cache *cache, struct segment *segment, bool only_free, st
         need->kind = NEED_CHANGE;
         return -EAGAIN;
     }
-    error = gather_frames(cache, segment, only_free, need, failure);
+    error = room_frames(cache, segment, only_free, need, failure);
     if (error)
         return error;
     error = segment_map(&cache->segments, segment, &need->event);

@@ -432,6 +432,51 @@ static void window_run(uint64_t seed, bool strict, uint64_t fail_at)
     stop();
 }
 
+/* What is allocated beside memory that a window frees, while the window is carried out, keeps its contents.
+ */
+START_TEST(allocation_beside_a_window)
+{
+    enum { ITEMS = 64 };
+    struct buffer items[ITEMS] = {0}, late, *one[1];
+    struct cache_planned_op ops[2 * ITEMS];
+    struct cache_touch touches[ITEMS];
+    uint64_t stream, other;
+    unsigned count = 0;
+
+    start_at(16 * MIB, 16 * MIB, false, 1);
+    stream = fake_stream(&fake);
+    other = fake_stream(&fake);
+    for (unsigned i = 0; i < ITEMS; i++)
+        allocate(&items[i], 20 * KIB); /* several share a segment */
+    ck_assert_int_eq(cache_free(cache, items[ITEMS - 1].address, NULL), 0);
+    for (unsigned i = 0; i < ITEMS - 1; i++) {
+        touches[i] = (struct cache_touch){items[i].address, CACHE_READ | CACHE_WRITE};
+        ops[count++] = (struct cache_planned_op){.touches = &touches[i], .count = 1};
+    }
+    for (unsigned i = 0; i < ITEMS - 1; i++)
+        ops[count++] = (struct cache_planned_op){.free_address = items[i].address};
+    cache_window_begin(cache, ops, count);
+    allocate(&late, 20 * KIB);
+    ck_assert_uint_eq(late.address, items[ITEMS - 1].address);
+    one[0] = &late;
+    ck_assert_int_eq(launch(other, one, 1, (uint64_t[]){77}), 0);
+    for (unsigned i = 0; i < count; i++) {
+        cache_window_step(cache, i);
+        if (ops[i].free_address) {
+            ck_assert_int_eq(cache_free(cache, ops[i].free_address, &(struct stream_key){stream, 0}), 0);
+            continue;
+        }
+        one[0] = &items[i];
+        ck_assert_int_eq(launch(stream, one, 1, (uint64_t[]){i + 1}), 0);
+    }
+    cache_window_end(cache);
+    (void)cache_release(cache, 16 * MIB); /* out, or dropped */
+    one[0] = &late;
+    ck_assert_int_eq(launch(other, one, 1, (uint64_t[]){0}), 0);
+    stop();
+}
+END_TEST
+
 static uint64_t first_seed(void)
 {
     const char *text = getenv("SEED");
@@ -590,6 +635,7 @@ int main(void)
     tcase_add_loop_test(basic, mutations_are_noticed, 0, 2);
     tcase_add_loop_test(random, threads_share_a_cache, 0, 6);
     tcase_add_test(basic, windows_move_what_they_must);
+    tcase_add_test(basic, allocation_beside_a_window);
     tcase_add_test(random, random_windows);
     tcase_add_test(random, random_sequences);
     tcase_add_test(random, random_failures);

@@ -1,0 +1,115 @@
+/*
+ * copy.c - copies of the job whose data is spilled are served in the slot, instead of bringing it in and
+ * pushing other data out.
+ */
+#include "cache/operation.h"
+#include <errno.h>
+
+/*
+ * Whether a copy leaves a segment where it is: its data is in the slot, or it has none yet and would only
+ * push other data out of HBM. A slot that cannot be had is no error: the segment is brought in like any
+ * other.
+ */
+static int copy_side_in_slot(struct cache *cache, struct segment *segment, unsigned access, bool *in_slot)
+{
+    struct need need;
+    int error;
+
+    *in_slot = false;
+    for (;;) {
+        if (segment->filled || segment->fixed) /* filled: its slot may be stale */
+            return 0;
+        if (segment->state == SEGMENT_SPILLED) {
+            *in_slot = true;
+            return 0;
+        }
+        if (!(access & CACHE_WRITE) || residency_room(cache, segment))
+            return 0;
+        {
+            struct cache_failure failure;
+
+            error = residency_slot(cache, segment, &need, &failure);
+        }
+        if (error == -ENOMEM)
+            return 0;
+        if (error == -EAGAIN)
+            error = cache_satisfy(cache, &need);
+        if (error)
+            return error;
+        if (segment->slot && segment->state == SEGMENT_EMPTY && !segment->filled) {
+            segment->state = SEGMENT_SPILLED;
+            cache->spilled_bytes += segment->size;
+            statistics_peak(&cache->statistics.peak_spilled_bytes, cache->spilled_bytes);
+        }
+    }
+}
+
+static int copy_add_side(struct cache *cache, struct cache_op *op, uint64_t address, unsigned access)
+{
+    struct segment *segment;
+    uint64_t base;
+    unsigned item;
+
+    if (!segments_item(&cache->segments, address, &segment, &base, &item))
+        return 0;
+    return op_add(op, segment, access);
+}
+
+/* Where the copy is to find the address: in the slot of its segment, or as it is. */
+static bool copy_redirect(const struct cache_op *op, const struct cache *cache, uint64_t *address)
+{
+    struct segment *segment = segments_find(&cache->segments, *address);
+
+    for (unsigned i = 0; segment && i < op->count; i++) {
+        if (op->touched[i].segment != segment || !op->touched[i].in_slot)
+            continue;
+        *address = (uint64_t)(uintptr_t)segment->slot->memory + (*address - segment->address);
+        return true;
+    }
+    return false;
+}
+
+int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key stream, uint64_t *dst,
+                     uint64_t *src, uint64_t size, bool *in_slot)
+{
+    bool moved;
+    int error;
+
+    pthread_mutex_lock(&cache->lock);
+    error = op_start(cache, op, stream);
+    if (!error)
+        error = copy_add_side(cache, op, *dst, CACHE_WRITE);
+    if (!error)
+        error = copy_add_side(cache, op, *src, CACHE_READ);
+    while (!error) {
+        bool again = false;
+
+        for (unsigned i = 0; i < op->count && !error; i++)
+            error = copy_side_in_slot(cache, op->touched[i].segment, op->touched[i].access,
+                                      &op->touched[i].in_slot);
+        if (!error)
+            error = op_place(cache, op);
+        if (error)
+            break;
+        /* While room was made for one side the other may have been brought in, or moved out. */
+        for (unsigned i = 0; i < op->count; i++)
+            if (op->touched[i].in_slot && op->touched[i].segment->state != SEGMENT_SPILLED)
+                again = true;
+        if (!again)
+            break;
+        op_unpin(cache, op);
+    }
+    if (!error)
+        error = op_begin_placed(cache, op);
+    if (error) {
+        op_clear(op);
+    } else {
+        moved = copy_redirect(op, cache, dst);
+        moved |= copy_redirect(op, cache, src);
+        *in_slot = moved;
+        if (moved)
+            cache->statistics.slot_bytes += size;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}
