@@ -3,3 +3,4 @@ include tests/unit/cache.mk
 include tests/loader.mk
 include tests/unit/ptx.mk
 include tests/integration.mk
+include tests/replay.mk

@@ -1,0 +1,10 @@
+if HAVE_CHECK
+check_PROGRAMS += %D%/unit/test_tape %D%/replay/test_replay
+TESTS += %D%/unit/test_tape %D%/replay/test_replay
+%C%_unit_test_tape_SOURCES = %D%/unit/test_tape.c
+%C%_unit_test_tape_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_unit_test_tape_LDADD = cache/tools/libreplay.la cache/libcache.la $(CHECK_LIBS)
+%C%_replay_test_replay_SOURCES = %D%/replay/test_replay.c
+%C%_replay_test_replay_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_replay_test_replay_LDADD = cache/tools/libreplay.la cache/libcache.la $(CHECK_LIBS)
+endif

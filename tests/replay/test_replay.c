@@ -1,0 +1,264 @@
+/*
+ * Replay on tapes small enough to count by hand: what each policy moves, that times repeat to the last bit,
+ * and what the simulated machine makes of copies that overlap.
+ *
+ * A loop over SIX buffers of 4 MiB in rounds. With room for four, LRU misses every time: 24 MiB in a round.
+ */
+#include "cache/tools/machine.h"
+#include "cache/tools/replay.h"
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+enum { SIX = 6, ROUNDS = 8 };
+
+static struct tape *tape;
+
+/* Each round: every buffer once, in order, with that access, for so many nanoseconds; then a call that
+ * submits.
+ */
+static void make_loop(uint32_t access, int64_t duration)
+{
+    static struct tape_writer writer;
+    char path[] = "replay.XXXXXX", why[200] = "";
+    int fd = mkstemp(path);
+    uint64_t line;
+
+    ck_assert_int_ge(fd, 0);
+    tape_write_begin(&writer, fd);
+    for (uint32_t i = 0; i < SIX; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "kernel %u", i);
+        tape_write_name(&writer, i, name);
+        tape_write_alloc(&writer, i, 4 * MIB);
+    }
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < SIX; i++)
+            tape_write_launch(&writer, TAPE_LAUNCH, 0, i, duration, &(struct tape_touch){i, access}, 1);
+        tape_write_submit(&writer, 0);
+    }
+    ck_assert_int_eq(tape_write_end(&writer), 0);
+    close(fd);
+    ck_assert_msg(tape_read(path, &tape, &line, why, sizeof why) == 0, "%s", why);
+    unlink(path);
+}
+
+static struct replay_config machine(uint64_t hbm)
+{
+    return (struct replay_config){.link = {10e9, 10e9, 10e9, 10e9},
+                                  .hbm = hbm,
+                                  .host = 1024 * MIB,
+                                  .rate = 1e12,
+                                  .size_scale = 1,
+                                  .driver_scale = 1};
+}
+
+static struct replay_result run(const struct replay_config *config)
+{
+    struct replay_result result;
+    struct replay_tape about;
+
+    ck_assert(replay_examine(tape, config, &about));
+    ck_assert_uint_eq(about.period, SIX);
+    ck_assert_uint_eq(about.rounds, ROUNDS);
+    ck_assert_uint_eq(about.live, SIX * 4 * MIB);
+    ck_assert_uint_eq(about.largest, 4 * MIB);
+    ck_assert_int_eq(replay_run(tape, &about, config, &result), 0);
+    return result;
+}
+
+static bool equal(double value, double to)
+{
+    return value > to - 1e-3 && value < to + 1e-3;
+}
+
+START_TEST(test_everything_fits)
+{
+    struct replay_config config = machine(32 * MIB);
+    struct replay_result result;
+
+    make_loop(TAPE_READ | TAPE_WRITE, 100000);
+    result = run(&config);
+    ck_assert(result.complete);
+    ck_assert(equal(result.in, 0) && equal(result.out, 0) && equal(result.stalled, 0));
+    ck_assert(equal(result.round, SIX * 100000.0));
+    ck_assert_uint_eq(result.statistics.evictions, 0);
+    tape_free(tape);
+}
+END_TEST
+
+START_TEST(test_lru_misses_all_of_a_loop)
+{
+    struct replay_config config = machine(16 * MIB);
+    struct replay_result result;
+
+    make_loop(TAPE_READ | TAPE_WRITE, 100000);
+    result = run(&config);
+    ck_assert(equal(result.in, SIX * 4.0 * MIB));
+    ck_assert(equal(result.out, SIX * 4.0 * MIB));
+    /* Every launch needs 4 MiB over a link of 10 GB/s: the link alone is busy for longer than the kernels. */
+    ck_assert(result.round > SIX * (4 * MIB / 10e9 * 1e9));
+    ck_assert(result.stalled > 0);
+    tape_free(tape);
+}
+END_TEST
+
+START_TEST(test_clean_data_is_not_written_back)
+{
+    struct replay_config config = machine(16 * MIB);
+    struct replay_result result;
+
+    make_loop(TAPE_READ, 100000);
+    result = run(&config);
+    ck_assert(equal(result.in, SIX * 4.0 * MIB));
+    ck_assert(equal(result.out, 0));
+    tape_free(tape);
+}
+END_TEST
+
+/* A window sees the round: nobody moves less than live - HBM, and it never moves more than LRU. */
+START_TEST(test_window_moves_less)
+{
+    struct replay_config config = machine(16 * MIB);
+    struct replay_result lru, windowed;
+
+    make_loop(TAPE_READ | TAPE_WRITE, 100000);
+    lru = run(&config);
+    config.window = 1024;
+    config.nextuse = true;
+    windowed = run(&config);
+    ck_assert(windowed.complete);
+    ck_assert(windowed.statistics.evictions > 0);
+    ck_assert(windowed.in >= 8.0 * MIB - 1);
+    ck_assert(windowed.in < lru.in && windowed.out < lru.out && windowed.round < lru.round);
+    tape_free(tape);
+}
+END_TEST
+
+START_TEST(test_times_repeat)
+{
+    struct replay_config config = machine(16 * MIB);
+    struct replay_result first, second;
+
+    make_loop(TAPE_READ | TAPE_WRITE, 12345);
+    config.window = _i ? 1024 : 0;
+    config.nextuse = _i;
+    first = run(&config);
+    second = run(&config);
+    ck_assert_mem_eq(&first.makespan, &second.makespan, sizeof first.makespan);
+    ck_assert_mem_eq(&first.round, &second.round, sizeof first.round);
+    ck_assert_mem_eq(&first.stalled, &second.stalled, sizeof first.stalled);
+    ck_assert_mem_eq(&first.statistics, &second.statistics, sizeof first.statistics);
+    tape_free(tape);
+}
+END_TEST
+
+START_TEST(test_what_does_not_fit_is_said)
+{
+    struct replay_config config = machine(2 * MIB);
+    struct replay_result result;
+
+    make_loop(TAPE_READ, 1000);
+    result = run(&config);
+    ck_assert(!result.complete);
+    ck_assert_ptr_nonnull(strstr(result.why, "kernel 0 needs 4 MiB of HBM at once, there are 2"));
+    config = machine(16 * MIB);
+    config.host = 4 * MIB;
+    tape_free(tape);
+    make_loop(TAPE_READ | TAPE_WRITE, 1000);
+    result = run(&config);
+    ck_assert(!result.complete);
+    ck_assert_ptr_nonnull(strstr(result.why, "no room for 4 MiB more on the host"));
+    tape_free(tape);
+}
+END_TEST
+
+static struct simulation *device(struct simulation_link link, uint64_t streams[], unsigned count)
+{
+    struct simulation_config config = {.link = link, .hbm = MIB, .host = MIB};
+    struct simulation *simulation;
+
+    ck_assert_int_eq(simulation_create(&config, &simulation), 0);
+    for (unsigned i = 0; i < count; i++)
+        ck_assert_int_eq(simulation_stream(simulation, &streams[i]), 0);
+    return simulation;
+}
+
+/* Driver calls cost nothing here (driver_scale 0). One byte a nanosecond each way, half of that both at once.
+ */
+START_TEST(test_engines_share_the_link)
+{
+    uint64_t streams[3];
+    struct simulation *simulation = device((struct simulation_link){1e9, 1e9, 5e8, 5e8}, streams, 3);
+    const double latency = MACHINE_COPY_LATENCY;
+
+    /* Alone: latency and bytes. */
+    ck_assert_int_eq(simulation_transfer(simulation, streams[0], true, 10000), 0);
+    ck_assert(simulation_drain_all(simulation));
+    ck_assert(equal(simulation_now(simulation), latency + 10000));
+    /* Two the same way, in different streams, follow each other. */
+    ck_assert_int_eq(simulation_transfer(simulation, streams[0], true, 10000), 0);
+    ck_assert_int_eq(simulation_transfer(simulation, streams[1], true, 5000), 0);
+    ck_assert(simulation_drain_all(simulation));
+    ck_assert(equal(simulation_now(simulation), 3 * latency + 25000));
+    /* One each way: both at half the rate while both are there. */
+    ck_assert_int_eq(simulation_transfer(simulation, streams[0], true, 10000), 0);
+    ck_assert_int_eq(simulation_transfer(simulation, streams[1], false, 30000), 0);
+    ck_assert(simulation_drain_all(simulation));
+    ck_assert(equal(simulation_now(simulation), 3 * latency + 25000 + 2 * (latency + 10000) + 20000));
+    simulation_destroy(simulation);
+}
+END_TEST
+
+/* An event waited for before it is recorded again is the earlier one. */
+START_TEST(test_waits_are_for_the_record_before)
+{
+    uint64_t streams[2], event;
+    struct simulation *simulation = device((struct simulation_link){1e9, 1e9, 1e9, 1e9}, streams, 2);
+    const struct device_ops *ops = simulation_ops(simulation);
+
+    ck_assert_int_eq(ops->event_create(ops->ctx, &event), 0);
+    ck_assert_int_eq(ops->event_query(ops->ctx, event), 0); /* never recorded: completed */
+    ck_assert_int_eq(simulation_kernel(simulation, streams[0], 1000), 0);
+    ck_assert_int_eq(ops->event_record(ops->ctx, event, streams[0]), 0);
+    ck_assert_int_eq(ops->stream_wait(ops->ctx, streams[1], event), 0);
+    ck_assert_int_eq(simulation_kernel(simulation, streams[1], 10), 0);
+    ck_assert_int_eq(simulation_kernel(simulation, streams[0], 5000), 0);
+    ck_assert_int_eq(ops->event_record(ops->ctx, event, streams[0]), 0);
+    ck_assert_int_eq(ops->event_query(ops->ctx, event), -EBUSY);
+    ck_assert(simulation_drain(simulation, streams[1]));
+    ck_assert(equal(simulation_now(simulation), 1010));
+    ck_assert_int_eq(ops->event_synchronize(ops->ctx, event), 0);
+    ck_assert(equal(simulation_now(simulation), 6000));
+    ck_assert_int_eq(ops->event_query(ops->ctx, event), 0);
+    simulation_destroy(simulation);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("replay");
+    TCase *all = tcase_create("all");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_add_test(all, test_everything_fits);
+    tcase_add_test(all, test_lru_misses_all_of_a_loop);
+    tcase_add_test(all, test_clean_data_is_not_written_back);
+    tcase_add_test(all, test_window_moves_less);
+    tcase_add_loop_test(all, test_times_repeat, 0, 2);
+    tcase_add_test(all, test_what_does_not_fit_is_said);
+    tcase_add_test(all, test_engines_share_the_link);
+    tcase_add_test(all, test_waits_are_for_the_record_before);
+    suite_add_tcase(suite, all);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
