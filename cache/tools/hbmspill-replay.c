@@ -240,8 +240,8 @@ static void print_head(const struct request *request, const struct tape *tape,
         printf("no rounds found; all of it (modelled): ");
     printf("live %.1f MiB, largest operation %.1f MiB, compute %.3f ms\n", (double)about->live / MIB,
            (double)about->largest / MIB, about->compute * 1e-6);
-    printf("%10s %9s %12s %10s %10s %12s %12s %12s\n", "HBM MiB", "slowdown", "round ms", "in MiB", "out MiB",
-           "stalled ms", "host wait ms", "makespan ms");
+    printf("%10s %9s %12s %10s %10s %12s %12s %12s %12s\n", "HBM MiB", "slowdown", "round ms", "in MiB",
+           "out MiB", "stalled ms", "host wait ms", "driver ms", "makespan ms");
 }
 
 static void print_row(const struct request *request, const struct replay_config *config,
@@ -250,9 +250,9 @@ static void print_row(const struct request *request, const struct replay_config 
     double slowdown = result->complete ? result->round / unlimited->round : 0;
 
     if (!request->json && result->complete)
-        printf("%10.1f %9.3f %12.3f %10.1f %10.1f %12.3f %12.3f %12.3f\n", (double)config->hbm / MIB,
+        printf("%10.1f %9.3f %12.3f %10.1f %10.1f %12.3f %12.3f %12.3f %12.3f\n", (double)config->hbm / MIB,
                slowdown, result->round * 1e-6, result->in / MIB, result->out / MIB, result->stalled * 1e-6,
-               result->host_waited * 1e-6, result->makespan * 1e-6);
+               result->host_waited * 1e-6, result->driver * 1e-6, result->makespan * 1e-6);
     else if (!request->json)
         printf("%10.1f does not fit: %s\n", (double)config->hbm / MIB, result->why);
     if (!request->json)
@@ -264,9 +264,9 @@ static void print_row(const struct request *request, const struct replay_config 
     if (result->complete) {
         printf(",\n     \"slowdown\": %.6f, \"round_seconds\": %.9f, \"unlimited_round_seconds\": %.9f, "
                "\"makespan_seconds\": %.9f,\n     \"in_bytes\": %.0f, \"out_bytes\": %.0f, "
-               "\"stalled_seconds\": %.9f, \"host_waited_seconds\": %.9f",
+               "\"stalled_seconds\": %.9f, \"host_waited_seconds\": %.9f, \"driver_seconds\": %.9f",
                slowdown, result->round * 1e-9, unlimited->round * 1e-9, result->makespan * 1e-9, result->in,
-               result->out, result->stalled * 1e-9, result->host_waited * 1e-9);
+               result->out, result->stalled * 1e-9, result->host_waited * 1e-9, result->driver * 1e-9);
 #define COUNTER(name, unit, text)                                                                            \
     if (result->statistics.name)                                                                             \
         printf(",\n     \"%s\": %llu", #name, (unsigned long long)result->statistics.name);

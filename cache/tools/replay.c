@@ -416,6 +416,7 @@ static void conclude(struct replay *replay)
         result->out = (double)(replay->after.bytes_out - replay->before.bytes_out) / rounds;
         result->stalled =
             (replay->counts_after.stream_stalled - replay->counts_before.stream_stalled) / rounds;
+        result->driver = (replay->counts_after.driver_time - replay->counts_before.driver_time) / rounds;
         result->host_waited = (replay->counts_after.host_waited - replay->counts_before.host_waited) / rounds;
     } else {
         result->round = result->makespan;
@@ -423,6 +424,7 @@ static void conclude(struct replay *replay)
         result->out = (double)now->bytes_out;
         result->stalled = counts.stream_stalled;
         result->host_waited = counts.host_waited;
+        result->driver = counts.driver_time;
     }
 }
 

@@ -51,7 +51,7 @@ struct simulation_counts {
     double host_waited;       /* the host waited for the device */
     double in_busy, out_busy; /* the engines worked */
     double in_bytes, out_bytes;
-    double kernel_end; /* when the last kernel that has ended did */
+    double driver_time; /* the host spent in the cache's driver calls */
 };
 /* So far. */
 void simulation_counts(const struct simulation *simulation, struct simulation_counts *counts);
