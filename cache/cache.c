@@ -4,6 +4,15 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+uint64_t cache_frame_size(uint64_t granularity, uint64_t hbm)
+{
+    uint64_t size = granularity;
+
+    while (hbm / size > 1024 && size < UINT64_C(32) << 20)
+        size *= 2;
+    return size;
+}
+
 int cache_create(const struct device_ops *ops, const struct cache_config *config, struct cache **out)
 {
     struct cache *cache = calloc(1, sizeof *cache);

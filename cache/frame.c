@@ -18,29 +18,51 @@ static void frame_own(struct frames *frames, struct frame *frame)
     frame->owned = true;
 }
 
-/*
- * With nothing preferred: one that is mapped nowhere, so that no binding is disturbed, else the one that was
- * freed first, whose last operations are the likeliest to have completed.
- */
-struct frame *frames_take(struct frames *frames, struct frame *preferred)
+bool frames_take_this(struct frames *frames, struct frame *frame)
 {
-    struct frame *frame = preferred, *unbound = NULL;
-    unsigned looked = 0;
+    if (!frame || frame->owned)
+        return false;
+    frame_own(frames, frame);
+    return true;
+}
 
-    if (!frame || frame->owned) {
-        frame = frames->free;
-        for (struct frame *f = frame; f && looked < 16; f = f->next, looked++) {
-            if (!f->bindings) {
-                unbound = f;
-                break;
-            }
-        }
-        if (unbound)
-            frame = unbound;
+/* When the first of those whose addresses lead to the frame will want it; a use that is past or unknown is
+ * none. */
+static uint64_t frame_claim(const struct frame *frame, uint64_t now)
+{
+    uint64_t claim = UINT64_MAX;
+
+    for (const struct binding *binding = frame->bindings; binding; binding = binding->next)
+        if (binding->segment->next_use >= now && binding->segment->next_use < claim)
+            claim = binding->segment->next_use;
+    return claim;
+}
+
+struct frame *frames_take(struct frames *frames, uint64_t now, uint64_t until)
+{
+    struct frame *best = NULL;
+    uint64_t best_claim = 0, group = 0;
+
+    for (struct frame *frame = frames->free; frame; frame = frame->next) {
+        uint64_t claim;
+
+        if (best && frame->group == group)
+            continue;
+        group = frame->group;
+        claim = frame_claim(frame, now);
+        if (best && (best_claim >= until ? claim < until || claim >= best_claim : claim <= best_claim))
+            continue;
+        best = frame;
+        best_claim = claim;
     }
-    if (frame)
-        frame_own(frames, frame);
-    return frame;
+    if (best)
+        frame_own(frames, best);
+    return best;
+}
+
+void frames_group(struct frames *frames)
+{
+    frames->groups++;
 }
 
 static void note_held(struct frames *frames)
@@ -96,6 +118,7 @@ free_record:
 void frames_give(struct frames *frames, struct frame *frame)
 {
     frame->owned = false;
+    frame->group = frames->groups;
     frames->free_bytes += frames->size;
     DL_APPEND(frames->free, frame);
 }

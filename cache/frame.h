@@ -24,6 +24,7 @@ struct frame {
     struct edges edges;       /* the next owner comes after these */
     struct binding *bindings; /* addresses of segments that are mapped to this frame, owner or not */
     bool owned;
+    uint64_t group;            /* frames given back together: their claims are alike */
     struct frame *prev, *next; /* in the free list */
 };
 
@@ -37,16 +38,26 @@ struct frames {
     uint64_t outside;   /* bytes of HBM held by the job that are not ours to move */
     struct frame *free; /* oldest first */
     uint64_t free_bytes;
+    uint64_t groups; /* given back so far */
 };
 
 void frames_init(struct frames *frames, const struct device_ops *ops, struct streams *streams,
                  struct statistics *statistics, uint64_t size, uint64_t limit);
 
-/* A free frame, preferred where it is one. NULL where there is none. Its edges stay with it. */
-struct frame *frames_take(struct frames *frames, struct frame *preferred);
+/* The frame if it is free: taken, true. Its edges stay with it, as in the function below. */
+bool frames_take_this(struct frames *frames, struct frame *frame);
+/*
+ * A free frame for a segment that needs it from position `now' to `until'. A free frame is claimed by the
+ * segments whose addresses still lead to it, from their next use on; one whose claims begin after `until'
+ * lets all of them keep their bindings, and of those the one whose claim begins first fits tightest. Else the
+ * one claimed latest. NULL: none.
+ */
+struct frame *frames_take(struct frames *frames, uint64_t now, uint64_t until);
 /* -ENOSPC: the limit does not allow it. -ENOMEM: the device does not. The new frame is owned, without edges.
  */
 int frames_create(struct frames *frames, struct frame **out);
+/* The next frames given back are a group of their own. */
+void frames_group(struct frames *frames);
 /* Back to the free list; the caller has set edges to what its next owner must come after. */
 void frames_give(struct frames *frames, struct frame *frame);
 /*

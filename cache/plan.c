@@ -24,8 +24,12 @@ static struct plan_segment *segment_enter(struct plan *plan, struct segment *seg
     }
     segment->plan_index = plan->segment_count++;
     entry = &plan->segments[segment->plan_index];
-    *entry = (struct plan_segment){
-        .segment = segment, .last = PLAN_NEVER, .dies = PLAN_NEVER, .stamp = PLAN_NEVER};
+    *entry = (struct plan_segment){.segment = segment,
+                                   .last = PLAN_NEVER,
+                                   .dies = PLAN_NEVER,
+                                   .stamp = PLAN_NEVER,
+                                   .entered = PLAN_NEVER,
+                                   .leaves = PLAN_NEVER};
     entry->in = segment->state == SEGMENT_RESIDENT;
     entry->out = segment->state == SEGMENT_SPILLED;
     return entry;
@@ -136,8 +140,8 @@ static int action_add(struct plan *plan, enum plan_kind kind, uint32_t segment, 
         plan->actions = actions;
         plan->action_capacity = capacity;
     }
-    plan->actions[plan->action_count++] =
-        (struct plan_action){.kind = kind, .segment = segment, .at = at, .use = use, .next = PLAN_NEVER};
+    plan->actions[plan->action_count++] = (struct plan_action){
+        .kind = kind, .segment = segment, .at = at, .use = use, .leaves = PLAN_NEVER, .next = PLAN_NEVER};
     return 0;
 }
 
@@ -162,6 +166,15 @@ static struct plan_segment *furthest(struct plan *plan, uint32_t position)
     return found;
 }
 
+/* Notes with what brought it in when it goes again. */
+static void left(struct plan *plan, struct plan_segment *entry, uint32_t at)
+{
+    if (entry->entered != PLAN_NEVER)
+        plan->actions[entry->entered].leaves = at;
+    else if (entry->leaves == PLAN_NEVER)
+        entry->leaves = at;
+}
+
 /* Decides what is out when; occupied[] holds differences until sweep_end. */
 static int sweep(struct plan *plan)
 {
@@ -179,8 +192,11 @@ static int sweep(struct plan *plan)
             entry->stamp = i;
             if (entry->in)
                 continue;
-            if (entry->out)
+            entry->entered = PLAN_NEVER;
+            if (entry->out) {
+                entry->entered = plan->action_count;
                 error = action_add(plan, PLAN_FETCH, plan->touch[k], i, i);
+            }
             entry->in = true;
             entry->out = false;
             bytes += (int64_t)entry->segment->size;
@@ -197,6 +213,7 @@ static int sweep(struct plan *plan)
             victim->in = false;
             victim->out = true;
             victim->out_since = at;
+            left(plan, victim, at);
             bytes -= (int64_t)victim->segment->size;
             plan->occupied[at] -= (int64_t)victim->segment->size;
         }
@@ -208,6 +225,7 @@ static int sweep(struct plan *plan)
             if (entry->cursor < entry->uses || entry->dies == PLAN_NEVER)
                 continue;
             error = action_add(plan, PLAN_DROP, plan->touch[k], i + 1, PLAN_NEVER);
+            left(plan, entry, i + 1);
             entry->in = false;
             bytes -= (int64_t)entry->segment->size;
             plan->occupied[i + 1] -= (int64_t)entry->segment->size;
@@ -350,6 +368,7 @@ int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned 
     order_actions(plan);
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         plan->segments[i].cursor = 0;
+        plan->segments[i].segment->leaves = plan_absolute(cache, plan->segments[i].leaves);
         plan->segments[i].segment->next_use = cache->plan_base + plan_next_use(plan, &plan->segments[i]);
     }
     *out = plan;

@@ -33,6 +33,8 @@ struct plan_segment {
     uint32_t dies;            /* position of the free that leaves nothing of it, PLAN_NEVER if it survives */
     uint32_t stamp;           /* operation that touches it now */
     uint32_t out_since;       /* position at which it was evicted */
+    uint32_t entered;         /* the fetch it is in HBM by, PLAN_NEVER: it was there, or was born */
+    uint32_t leaves;          /* and where it leaves in that case, PLAN_NEVER if it stays */
     uint32_t frees, freed;    /* of its items in the window; those already carried out */
     uint64_t beyond;          /* predicted position of its first use after the window */
     bool in, out;             /* contents in HBM; contents in the slot */
@@ -45,6 +47,7 @@ struct plan_action {
     uint32_t segment; /* index */
     uint32_t at;      /* issued before the operation at this position */
     uint32_t use;     /* fetch: position that needs it, the window's length if beyond */
+    uint32_t leaves;  /* fetch: position at which it goes again, PLAN_NEVER if it stays */
     uint32_t next;    /* of those at the same position */
 };
 
@@ -70,6 +73,12 @@ int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned 
 /* Issues what is due before operation `position'. May release and take the lock. */
 void plan_step(struct cache *cache, struct plan *plan, unsigned position);
 void plan_free(struct cache *cache, struct plan *plan);
+
+/* A position of the window among all. */
+static inline uint64_t plan_absolute(const struct cache *cache, uint32_t position)
+{
+    return position == PLAN_NEVER ? UINT64_MAX : cache->plan_base + position;
+}
 
 /* Position of the first use not yet passed, in the window or beyond. */
 static inline uint64_t plan_next_use(const struct plan *plan, const struct plan_segment *entry)

@@ -8,13 +8,16 @@
  * Every item that was live when the plan was made is freed later in the window. One allocated since, by
  * another thread, may have contents already: then nothing is dropped.
  */
-static void drop_now(struct cache *cache, const struct plan_segment *entry)
+static void drop_now(struct cache *cache, const struct plan *plan, const struct plan_segment *entry)
 {
     struct segment *segment = entry->segment;
 
     if (segment->live_items == entry->frees - entry->freed && segment->pins == 0 && segment->slot_pins == 0 &&
-        !segment->fixed)
+        !segment->fixed) {
         residency_forget(cache, segment);
+        /* Its address will be given out at the same place of the next round. */
+        segment->next_use = cache->plan_base + plan->length + plan->position[entry->first_use];
+    }
 }
 
 /* In the order of use: a later one must not take the frames that an earlier one waits for. */
@@ -71,6 +74,7 @@ static void fetches_go_on(struct cache *cache, struct plan *plan, unsigned posit
 
         if (action->use <= position)
             continue; /* the operation does it itself */
+        plan->segments[action->segment].segment->leaves = plan_absolute(cache, action->leaves);
         if (!blocked && fetch_now(cache, plan->segments[action->segment].segment))
             continue;
         blocked = true;
@@ -81,6 +85,7 @@ static void fetches_go_on(struct cache *cache, struct plan *plan, unsigned posit
 
 void plan_step(struct cache *cache, struct plan *plan, unsigned position)
 {
+    cache->plan_position = cache->plan_base + position;
     while (cache->placing)
         pthread_cond_wait(&cache->changed, &cache->lock);
     for (uint32_t i = plan->head[position]; i != PLAN_NEVER; i = plan->actions[i].next) {
@@ -89,7 +94,7 @@ void plan_step(struct cache *cache, struct plan *plan, unsigned position)
 
         switch (action->kind) {
         case PLAN_DROP:
-            drop_now(cache, &plan->segments[action->segment]);
+            drop_now(cache, plan, &plan->segments[action->segment]);
             break;
         case PLAN_EVICT:
             evict_now(cache, segment);

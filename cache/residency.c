@@ -72,6 +72,7 @@ static struct edges segment_edges(const struct segment *segment)
 /* The frames go; edges is what their next owner comes after, NULL to leave those that the frames have. */
 static void give_frames(struct cache *cache, struct segment *segment, const struct edges *edges)
 {
+    frames_group(&cache->frames);
     for (unsigned i = 0; i < segment->pieces; i++) {
         struct binding *binding = &segment->piece[i];
 

@@ -97,9 +97,11 @@ int room_frames(struct cache *cache, struct segment *segment, bool only_free, st
         struct binding *binding = &segment->piece[i];
 
         while (!binding->frame) {
-            struct frame *frame = frames_take(&cache->frames, binding->bound);
+            struct frame *frame = binding->bound;
             int error = 0;
 
+            if (!frames_take_this(&cache->frames, frame))
+                frame = frames_take(&cache->frames, cache->plan_position, segment->leaves);
             if (!frame) {
                 error = frames_create(&cache->frames, &frame);
                 if (error == -ENOMEM) {

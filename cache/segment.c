@@ -6,8 +6,24 @@
 /* Sizes that differ by less share a class: the most an item may be rounded up by. */
 #define ITEM_ALIGN 4096u
 
-#define CLASS_PREPEND(head, segment) DL_PREPEND2(head, segment, class_prev, class_next)
 #define CLASS_DELETE(head, segment) DL_DELETE2(head, segment, class_prev, class_next)
+
+/*
+ * Lists of a size class are in order of address, and the lowest is given out first: a job that allocates the
+ * same sizes in the same order in every round gets the same addresses, in whatever order it frees them. Frees
+ * mostly come in ascending order, so the place is looked for from the end.
+ */
+static void class_insert(struct segment **head, struct segment *segment)
+{
+    struct segment *after = *head ? (*head)->class_prev : NULL;
+
+    while (after && after->address > segment->address)
+        after = after == *head ? NULL : after->class_prev;
+    if (!after)
+        DL_PREPEND2(*head, segment, class_prev, class_next);
+    else
+        DL_APPEND_ELEM2(*head, after, segment, class_prev, class_next);
+}
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
@@ -155,6 +171,7 @@ static struct segment *segment_make(struct segments *segments, struct size_class
     segment->items = items;
     segment->pieces = pieces;
     segment->plan_index = UINT32_MAX;
+    segment->leaves = UINT64_MAX;
     for (unsigned i = 0; i < pieces; i++) {
         segment->piece[i] = (struct binding){.segment = segment, .offset = i * segments->unit};
         window->granules[(segment->address + segment->piece[i].offset - window->address) / segments->unit] =
@@ -177,14 +194,14 @@ int segments_take_item(struct segments *segments, uint64_t size, struct segment 
     if (!segment && class->dead) {
         segment = class->dead;
         CLASS_DELETE(class->dead, segment);
-        CLASS_PREPEND(class->open, segment);
+        class_insert(&class->open, segment);
     }
     if (!segment) {
         segment =
             segment_make(segments, class, class->live_items + 1 >= class->pack ? class->pack : 1, &error);
         if (!segment)
             return error;
-        CLASS_PREPEND(class->open, segment);
+        class_insert(&class->open, segment);
     }
     *item = (unsigned)__builtin_ctz(~segment->live_mask);
     segment->live_mask |= UINT32_C(1) << *item;
@@ -202,14 +219,14 @@ bool segments_give_item(struct segment *segment, unsigned item)
     struct size_class *class = segment->size_class;
 
     if (segment->live_items == segment->items)
-        CLASS_PREPEND(class->open, segment);
+        class_insert(&class->open, segment);
     segment->live_mask &= ~(UINT32_C(1) << item);
     segment->live_items--;
     class->live_items--;
     if (segment->live_items)
         return false;
     CLASS_DELETE(class->open, segment);
-    CLASS_PREPEND(class->dead, segment);
+    class_insert(&class->dead, segment);
     return true;
 }
 

@@ -64,6 +64,7 @@ struct segment {
     struct slot *slot;
     struct size_class *size_class;
     uint64_t next_use;     /* position at which it is known or believed to be used next, 0: nothing known */
+    uint64_t leaves;       /* position at which it is planned to leave HBM again, UINT64_MAX: not known to */
     uint64_t birth_window; /* the window before which its first item was allocated, its place among those */
     uint32_t birth;
     uint32_t plan_index;                     /* in the plan being carried out, UINT32_MAX outside */

@@ -212,17 +212,6 @@ static bool has_functions(void)
            real->cuCtxPushCurrent_v2 && real->cuCtxPopCurrent_v2;
 }
 
-/* A frame costs a few driver calls when it is made and each time it is bound: at most 8192 of them, of at
- * most 32 MiB. */
-static uint64_t frame_size(uint64_t granularity, uint64_t hbm)
-{
-    uint64_t size = granularity;
-
-    while (hbm / size > 8192 && size < 32 * MIB)
-        size *= 2;
-    return size;
-}
-
 static struct gpu *make(CUdevice device)
 {
     const struct options *options = options_get();
@@ -258,7 +247,7 @@ static struct gpu *make(CUdevice device)
     gpu->granularity = granularity;
     gpu->physical_total = total;
     device_cuda_init(gpu);
-    config.frame_size = frame_size(granularity, gpu->hbm_limit);
+    config.frame_size = cache_frame_size(granularity, gpu->hbm_limit);
     config.hbm_limit = gpu->hbm_limit;
     config.host_limit = gpu->host_limit;
     if (cache_create(&gpu->ops, &config, &gpu->cache)) {

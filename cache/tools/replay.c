@@ -35,11 +35,7 @@ struct replay {
 
 uint64_t replay_frame_size(uint64_t hbm)
 {
-    uint64_t size = UINT64_C(2) << 20;
-
-    while (hbm / size > 8192 && size < UINT64_C(32) << 20)
-        size *= 2;
-    return size;
+    return cache_frame_size(UINT64_C(2) << 20, hbm);
 }
 
 static uint64_t scaled(const struct replay_config *config, uint64_t size)
