@@ -214,6 +214,29 @@ int cache_stream_retire(struct cache *cache, struct stream_key stream)
     return error;
 }
 
+int cache_stream_hold(struct cache *cache, struct stream_key stream)
+{
+    unsigned index;
+    int error;
+
+    pthread_mutex_lock(&cache->lock);
+    error = stream_index(cache, &stream, &index);
+    if (!error)
+        error = streams_hold(&cache->streams, index);
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}
+
+void cache_stream_held(struct cache *cache, struct stream_key stream)
+{
+    unsigned index;
+
+    pthread_mutex_lock(&cache->lock);
+    if (!stream_index(cache, &stream, &index))
+        streams_held(&cache->streams, index);
+    pthread_mutex_unlock(&cache->lock);
+}
+
 int cache_record_always(struct cache *cache, bool on)
 {
     int error = 0;
@@ -252,7 +275,7 @@ static int release_step(struct cache *cache, uint64_t bytes, struct need *need)
     DL_FOREACH(cache->idle, segment)
     if (policy_movable(segment))
         return residency_strip(cache, segment, need);
-    segment = cache->policy.type->victim(&cache->policy);
+    segment = residency_victim(cache);
     if (!segment)
         return -ENOSPC;
     error = residency_evict(cache, segment, need, &failure);

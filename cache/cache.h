@@ -137,6 +137,14 @@ int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failu
 int cache_stream_retire(struct cache *cache, struct stream_key stream);
 
 /*
+ * Around the queueing of a host function: what its stream does behind it leaves HBM last, since the function
+ * may wait for a thread that waits for room. Whether or not it was queued in the end; held is called where
+ * hold returned 0.
+ */
+int cache_stream_hold(struct cache *cache, struct stream_key stream);
+void cache_stream_held(struct cache *cache, struct stream_key stream);
+
+/*
  * While it is on, an event is recorded after every operation, and for all that was queued before it is turned
  * on. For captures: a stream that captures takes no event that could be waited for, nor does the legacy
  * stream beside it, so by then nothing may be left to record there.

@@ -58,6 +58,12 @@ int residency_fill(struct cache *cache, struct segment *segment, struct need *ne
 /* The same without moving anything out: -EBUSY where free frames and dead contents do not suffice. */
 int residency_fill_free(struct cache *cache, struct segment *segment, struct need *need,
                         struct cache_failure *failure);
+/*
+ * The segment to evict, NULL if there is none. What stands behind a host function comes last: it can be
+ * waited for only if that function waits for nobody who may be waiting here.
+ */
+struct segment *residency_victim(struct cache *cache);
+bool residency_behind(struct cache *cache, const struct segment *segment);
 /* Contents to the slot, frames to the free list; the segment must be movable and resident. */
 int residency_evict(struct cache *cache, struct segment *segment, struct need *need,
                     struct cache_failure *failure);

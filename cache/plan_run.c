@@ -35,7 +35,8 @@ static void evict_now(struct cache *cache, struct segment *segment)
     struct cache_failure failure;
     struct need need;
 
-    while (segment->state == SEGMENT_RESIDENT && segment->filled && policy_movable(segment)) {
+    while (segment->state == SEGMENT_RESIDENT && segment->filled && policy_movable(segment) &&
+           !residency_behind(cache, segment)) {
         int error = residency_evict(cache, segment, &need, &failure);
 
         if (error == -EAGAIN)

@@ -27,7 +27,7 @@ extern const struct policy_type policy_lru, policy_nextuse;
 
 static inline bool policy_movable(const struct segment *segment)
 {
-    return segment->pins == 0 && segment->slot_pins == 0 && !segment->fixed;
+    return segment->pins == 0 && segment->slot_pins == 0 && !segment->fixed && !segment->behind;
 }
 
 #endif

@@ -69,6 +69,30 @@ static struct edges segment_edges(const struct segment *segment)
     return edges;
 }
 
+bool residency_behind(struct cache *cache, const struct segment *segment)
+{
+    struct edges edges;
+
+    if (!cache->streams.holds)
+        return false;
+    edges = segment_edges(segment);
+    return streams_behind(&cache->streams, &edges);
+}
+
+struct segment *residency_victim(struct cache *cache)
+{
+    struct segment *segment, *victim;
+
+    if (!cache->streams.holds)
+        return cache->policy.type->victim(&cache->policy);
+    DL_FOREACH(cache->policy.list, segment)
+    segment->behind = residency_behind(cache, segment);
+    victim = cache->policy.type->victim(&cache->policy);
+    DL_FOREACH(cache->policy.list, segment)
+    segment->behind = false;
+    return victim ? victim : cache->policy.type->victim(&cache->policy);
+}
+
 /* The frames go; edges is what their next owner comes after, NULL to leave those that the frames have. */
 static void give_frames(struct cache *cache, struct segment *segment, const struct edges *edges)
 {

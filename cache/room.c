@@ -71,15 +71,20 @@ int residency_slot(struct cache *cache, struct segment *segment, struct need *ne
 static int make_room(struct cache *cache, struct segment *for_segment, bool only_free, struct need *need,
                      struct cache_failure *failure)
 {
-    struct segment *victim;
+    struct segment *victim, *segment;
 
     cache->pressure = true;
-    DL_FOREACH(cache->idle, victim)
-    if (policy_movable(victim) && victim != for_segment)
-        return residency_strip(cache, victim, need);
+    DL_FOREACH(cache->idle, segment)
+    if (policy_movable(segment) && segment != for_segment && !residency_behind(cache, segment))
+        return residency_strip(cache, segment, need);
     if (only_free)
         return -EBUSY;
-    victim = cache->policy.type->victim(&cache->policy);
+    victim = residency_victim(cache);
+    if (victim && !residency_behind(cache, victim))
+        return residency_evict(cache, victim, need, failure);
+    DL_FOREACH(cache->idle, segment) /* what is left stands behind host functions */
+    if (policy_movable(segment) && segment != for_segment)
+        return residency_strip(cache, segment, need);
     if (victim)
         return residency_evict(cache, victim, need, failure);
     if (cache->in_flight > 0) {

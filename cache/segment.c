@@ -181,6 +181,23 @@ static struct segment *segment_make(struct segments *segments, struct size_class
     return segment;
 }
 
+/*
+ * The first of a class's list that may be given out. A new owner comes after all uses of the segment; where
+ * some of them stand behind a host function, it would wait for that too.
+ */
+static struct segment *first_free(const struct segments *segments, struct segment *list)
+{
+    struct streams *streams = segments->frames->streams;
+    struct segment *segment;
+
+    if (!streams->holds)
+        return list;
+    for (segment = list; segment; segment = segment->class_next)
+        if (!streams_behind(streams, &segment->ready) && !streams_behind(streams, &segment->last_use))
+            break;
+    return segment;
+}
+
 /* A packed segment pays once its size is common; the first few of a size stand alone. */
 int segments_take_item(struct segments *segments, uint64_t size, struct segment **out, unsigned *item)
 {
@@ -190,9 +207,8 @@ int segments_take_item(struct segments *segments, uint64_t size, struct segment 
 
     if (!class)
         return -ENOMEM;
-    segment = class->open;
-    if (!segment && class->dead) {
-        segment = class->dead;
+    segment = first_free(segments, class->open);
+    if (!segment && (segment = first_free(segments, class->dead))) {
         CLASS_DELETE(class->dead, segment);
         class_insert(&class->open, segment);
     }

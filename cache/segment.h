@@ -56,6 +56,7 @@ struct segment {
     bool slot_clean;    /* the slot has what the frames have */
     bool fresh;         /* no operation was begun since it got its frames, or its address a new owner */
     bool listed_idle;   /* in the list of those with frames but without contents */
+    bool behind;        /* while a victim is chosen: its uses stand behind a host function */
     uint64_t mark;      /* the operation that named it last: finds duplicates */
     uint64_t last_tick; /* the cache's operation count at its last use */
     struct segment *prev, *next; /* the policy's list, or the idle list */

@@ -68,6 +68,13 @@ static int stream_poll(struct streams *streams, struct stream *stream)
     return 0;
 }
 
+static void hold_end(struct streams *streams, struct stream *stream)
+{
+    if (stream->hold_first)
+        streams->holds--;
+    stream->hold_first = 0;
+}
+
 /* The earliest recorded event that covers operation seq, NULL if there is none. */
 static struct stream_event *event_covering(struct stream *stream, uint64_t seq)
 {
@@ -167,6 +174,7 @@ int streams_find(struct streams *streams, struct stream_key key, unsigned *index
     stream->used = true;
     stream->key = key;
     stream->completed = stream->recorded = stream->seq;
+    hold_end(streams, stream);
     stream->last_tick = streams->tick;
     memset(stream->known, 0, sizeof stream->known);
     *index = idle;
@@ -285,4 +293,41 @@ bool streams_completed(struct streams *streams, const struct edges *edges, uint6
         return false;
     }
     return true;
+}
+
+int streams_hold(struct streams *streams, unsigned index)
+{
+    struct stream *stream = &streams->stream[index];
+    int error = stream_record_own(streams, index); /* what is before it can then be waited for on its own */
+
+    if (!stream->hold_first) {
+        stream->hold_first = stream->seq + 1;
+        streams->holds++;
+    }
+    stream->hold_last = UINT64_MAX;
+    return error;
+}
+
+void streams_held(struct streams *streams, unsigned index)
+{
+    struct stream *stream = &streams->stream[index];
+
+    stream->hold_last = stream_submitted(streams, index);
+    (void)stream_record_own(streams, index); /* else the hold lasts until a later event */
+}
+
+bool streams_behind(struct streams *streams, const struct edges *edges)
+{
+    for (uint32_t rest = streams->holds ? edges->mask : 0; rest; rest &= rest - 1) {
+        unsigned index = (unsigned)__builtin_ctz(rest);
+        struct stream *stream = &streams->stream[index];
+
+        if (!stream->hold_first || edges->seq[index] < stream->hold_first)
+            continue;
+        (void)stream_poll(streams, stream); /* an error is met again by who waits */
+        if (stream->completed < stream->hold_last)
+            return true;
+        hold_end(streams, stream);
+    }
+    return false;
 }

@@ -35,6 +35,8 @@ struct stream {
     uint64_t completed;            /* operations known to have completed */
     uint64_t recorded;             /* the highest number an event covers */
     uint64_t last_tick;            /* for recycling the least recently used entry */
+    uint64_t hold_first;           /* the first operation behind a host function, 0: there is none */
+    uint64_t hold_last;            /* the last host function's own number */
     uint64_t known[EDGES_STREAMS]; /* this stream already comes after operation known[s] of stream s */
     struct stream_event *events;   /* ring, ascending seq, oldest at first */
     size_t first, count, capacity;
@@ -45,6 +47,7 @@ struct streams {
     struct statistics *statistics;
     struct stream stream[EDGES_STREAMS];
     uint64_t tick;
+    unsigned holds; /* streams with hold_first */
     uint64_t *pool; /* events not in use */
     size_t pool_count, pool_capacity;
 };
@@ -76,6 +79,15 @@ int stream_record_own(struct streams *streams, unsigned index);
 
 /* Makes the stream wait for all of edges, less what it is known to come after. */
 int stream_wait_edges(struct streams *streams, unsigned index, const struct edges *edges);
+
+/*
+ * A host function is about to be queued, and was queued. It may wait for another thread, so what the stream
+ * does behind it may have to wait for that thread too. Both by the thread that queues it.
+ */
+int streams_hold(struct streams *streams, unsigned index);
+void streams_held(struct streams *streams, unsigned index);
+/* Whether any of edges stands behind a host function that has not ended. */
+bool streams_behind(struct streams *streams, const struct edges *edges);
 
 /* True if every edge has completed. Else false and, where wait is not NULL, an event that must complete
  * first. */

@@ -35,10 +35,6 @@ SUBMITTING_HOOKS(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsign
 STREAM_HOOKS(cuStreamSynchronize, (CUstream stream), (stream), trace_wait)
 SUBMITTING_HOOKS(cuStreamQuery, (CUstream stream), (stream))
 SUBMITTING_HOOKS(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags))
-SUBMITTING_HOOKS(cuStreamAddCallback,
-                 (CUstream stream, CUstreamCallback callback, void *data, unsigned flags),
-                 (stream, callback, data, flags))
-SUBMITTING_HOOKS(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *data), (stream, function, data))
 SUBMITTING_HOOKS(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr address, size_t size, unsigned flags),
                  (stream, address, size, flags))
 SUBMITTING_HOOKS(cuStreamSetAttribute,

@@ -342,6 +342,68 @@ static void seen_by_host(void)
     }
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static bool released;
+
+static void CUDA_CB wait_until_released(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    while (!released)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+static void *work_then_release(void *unused)
+{
+    enum { COUNT = 14 };
+    CUdeviceptr at[COUNT];
+    CUstream stream;
+
+    (void)unused;
+    CU(cuCtxSetCurrent(job_context()));
+    stream = stream_make(CU_STREAM_NON_BLOCKING);
+    for (unsigned i = 0; i < COUNT; i++) {
+        CU(cuMemAllocAsync(&at[i], BYTES, stream));
+        job_fill(at[i], WORDS, 50 + i, stream);
+    }
+    for (unsigned i = 0; i + 1 < COUNT; i++)
+        job_add(at[i], at[i + 1], WORDS, stream);
+    CU(cuStreamSynchronize(stream));
+    pthread_mutex_lock(&lock);
+    released = true;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    for (unsigned i = 0; i + 1 < COUNT; i++)
+        CHECK_SUM(at[i], WORDS, 50 + i, 51 + i);
+    return NULL;
+}
+
+/*
+ * A stream stands behind a host function that waits for another thread, which needs more memory than is free:
+ * nothing that the stream is about to touch may be waited for.
+ */
+static void host_function(void)
+{
+    CUdeviceptr before, behind;
+    pthread_t thread;
+    CUstream stream;
+
+    cuda_start();
+    stream = stream_make(CU_STREAM_NON_BLOCKING);
+    CU(cuMemAlloc(&before, BYTES));
+    CU(cuMemAlloc(&behind, BYTES));
+    job_fill(before, WORDS, 1, stream);
+    job_fill(behind, WORDS, 2, stream);
+    CU(cuLaunchHostFunc(stream, wait_until_released, NULL));
+    job_add(behind, before, WORDS, stream);
+    pthread_create(&thread, NULL, work_then_release, NULL);
+    pthread_join(thread, NULL);
+    CHECK_WORDS(before, WORDS, 1);
+    CHECK_SUM(behind, WORDS, 2, 1);
+}
+
 static const struct scenario scenarios[] = {
     {.name = "non_blocking", .job = non_blocking, .flags = SCENARIO_SPILLS},
     {.name = "blocking", .job = blocking, .flags = SCENARIO_SPILLS},
@@ -352,6 +414,7 @@ static const struct scenario scenarios[] = {
     {.name = "many", .job = many, .flags = SCENARIO_SPILLS},
     {.name = "events", .job = events, .flags = SCENARIO_SPILLS},
     {.name = "per_thread", .job = per_thread, .flags = SCENARIO_SPILLS},
+    {.name = "host_function", .job = host_function, .flags = SCENARIO_SPILLS},
     {.name = "seen_by_host", .job = seen_by_host, .flags = SCENARIO_SPILLS},
     {.name = "threads_come_and_go", .job = threads_come_and_go, .flags = SCENARIO_SPILLS},
 };
