@@ -264,6 +264,22 @@ static struct gpu *make(CUdevice device)
     return gpu;
 }
 
+/*
+ * Streams and events of a gpu belong to the context it was made with, and CUDA takes no event of another
+ * context's (cuEventRecord: event and stream must be of the same context). Memory asked for in another
+ * context is therefore left to the driver.
+ */
+static struct gpu *if_its_context(struct gpu *gpu)
+{
+    CUcontext context;
+
+    if (!gpu || (hbmspill_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == gpu->context))
+        return gpu;
+    log_once(LOG_WARN, "gpu", "device %d: what is allocated in another context than the first is not spilled",
+             gpu->device);
+    return NULL;
+}
+
 struct gpu *gpu_make_current(void)
 {
     struct gpu *gpu;
@@ -273,11 +289,11 @@ struct gpu *gpu_make_current(void)
         return NULL;
     gpu = gpu_of_device(device);
     if (gpu || device < 0 || device >= GPUS_MAX || atomic_load(&unmanageable[device]))
-        return gpu;
+        return if_its_context(gpu);
     pthread_mutex_lock(&making);
     gpu = gpu_of_device(device);
     if (!gpu && gpu_count < GPUS_MAX)
         gpu = make(device);
     pthread_mutex_unlock(&making);
-    return gpu;
+    return if_its_context(gpu);
 }

@@ -303,6 +303,42 @@ static void churn(void)
     }
 }
 
+/* A second context on the device: its memory is not spilled, and everything stays right. */
+static void second_context(void)
+{
+    CUresult (*create)(CUcontext *, unsigned, CUdevice);
+    CUdeviceptr at[BUFFERS], own[3];
+    CUmodule first_module;
+    CUcontext second;
+    CUstream stream;
+
+    cuda_start();
+    first_module = job_module;
+    *(void **)&create = job_symbol("cuCtxCreate_v2");
+    for (unsigned i = 0; i < BUFFERS; i++)
+        CU(cuMemAlloc(&at[i], size_of(i)));
+    fill_and_check(at, BUFFERS);
+    REQUIRE(create(&second, 0, 0) == CUDA_SUCCESS);
+    CU(cuModuleLoadData(&job_module, job_ptx));
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < 3; i++) {
+        CU(cuMemAlloc(&own[i], size_of(0)));
+        job_fill(own[i], words_of(0), 80 + i, stream);
+    }
+    CU(cuStreamSynchronize(stream));
+    for (unsigned i = 0; i < 3; i++)
+        CHECK_WORDS(own[i], words_of(0), 80 + i);
+    CU(cuCtxSetCurrent(job_context()));
+    job_module = first_module;
+    fill_and_check(at, BUFFERS);
+    CU(cuCtxSetCurrent(second));
+    for (unsigned i = 0; i < 3; i++) {
+        CHECK_WORDS(own[i], words_of(0), 80 + i);
+        CU(cuMemFree(own[i]));
+    }
+    CU(cuCtxSetCurrent(job_context()));
+}
+
 /* Without a context nothing can be allocated, and nothing breaks; with a null pointer neither. */
 static void no_context(void)
 {
@@ -336,6 +372,7 @@ static const struct scenario scenarios[] = {
      .inspect = says_what_is_full},
     {.name = "small", .job = small, .flags = SCENARIO_SPILLS},
     {.name = "churn", .job = churn, .flags = SCENARIO_SPILLS},
+    {.name = "second_context", .job = second_context, .flags = SCENARIO_SPILLS},
     {.name = "no_context", .job = no_context, .flags = SCENARIO_SPILLS | SCENARIO_ONCE},
 };
 
