@@ -8,3 +8,7 @@ TESTS += %D%/unit/test_tape %D%/replay/test_replay
 %C%_replay_test_replay_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_replay_test_replay_LDADD = cache/tools/libreplay.la cache/libcache.la $(CHECK_LIBS)
 endif
+
+dist_check_SCRIPTS = %D%/replay/test_bound
+TESTS += %D%/replay/test_bound
+EXTRA_DIST += %D%/replay/bound.py scripts/bound
