@@ -263,6 +263,9 @@ static int read_event(struct reader *reader, char kind)
         if (!error)
             error = take_touches(reader, &event);
         break;
+    case TAPE_HOST_FUNCTION:
+        error = take_stream(reader, &event);
+        break;
     case TAPE_SUBMIT:
     case TAPE_WAIT:
         error = take_stream_or_none(reader, &event);

@@ -27,8 +27,9 @@ enum tape_kind {
     TAPE_OTHER = 't',  /* any other operation that cannot be held: a graph, a copy in two dimensions */
     TAPE_COPY = 'c',
     TAPE_MEMSET = 'm',
+    TAPE_HOST_FUNCTION = 'h',
     TAPE_SUBMIT =
-        's',         /* a call by which the job could notice that operations of a stream, or any, are held */
+        's', /* a call by which the job could notice that operations of a stream are held, or of any */
     TAPE_WAIT = 'w', /* the same, and the host waits for the stream, or all */
 };
 
@@ -65,6 +66,7 @@ void tape_write_copy(struct tape_writer *writer, uint32_t stream, enum tape_copy
                      uint64_t size, const struct tape_touch *touches, unsigned count);
 void tape_write_memset(struct tape_writer *writer, uint32_t stream, const struct tape_touch *touches,
                        unsigned count);
+void tape_write_host_function(struct tape_writer *writer, uint32_t stream);
 void tape_write_submit(struct tape_writer *writer, uint32_t stream);
 void tape_write_wait(struct tape_writer *writer, uint32_t stream);
 /* The line that says the tape is whole, and all that is buffered. The descriptor stays the caller's. */

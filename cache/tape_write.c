@@ -146,6 +146,13 @@ void tape_write_memset(struct tape_writer *writer, uint32_t stream, const struct
     end_event(writer);
 }
 
+void tape_write_host_function(struct tape_writer *writer, uint32_t stream)
+{
+    put_char(writer, TAPE_HOST_FUNCTION);
+    put_stream(writer, stream);
+    end_event(writer);
+}
+
 void tape_write_submit(struct tape_writer *writer, uint32_t stream)
 {
     put_char(writer, TAPE_SUBMIT);

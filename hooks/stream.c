@@ -6,6 +6,7 @@
  */
 #include "hooks/capture.h"
 #include "hooks/gpu.h"
+#include "hooks/trace.h"
 #include "hooks/window.h"
 
 static void retire(CUstream stream)
@@ -64,6 +65,7 @@ static void held(struct gpu *gpu, CUstream stream, bool per_thread)
 #define HOST_FUNCTION_HOOK(symbol, per_thread, parameters, arguments)                                        \
     CUresult hook_##symbol parameters                                                                        \
     {                                                                                                        \
+        TRACE(trace_host_function(stream, per_thread));                                                      \
         CUresult before = window_submit_for((per_thread) && !stream ? CU_STREAM_PER_THREAD : stream);        \
         struct gpu *gpu = hold(stream, per_thread);                                                          \
         CUresult status = hbmspill_real.symbol arguments;                                                    \

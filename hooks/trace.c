@@ -299,6 +299,15 @@ void trace_submit(const CUstream *stream, bool per_thread)
     pthread_mutex_unlock(&lock);
 }
 
+void trace_host_function(CUstream stream, bool per_thread)
+{
+    if (capture_graph(stream, per_thread) || !enter())
+        return;
+    if (births)
+        tape_write_host_function(&writer, stream_of(stream_key_of(stream, per_thread)));
+    leave();
+}
+
 void trace_wait(const CUstream *stream, bool per_thread)
 {
     if (!enter())

@@ -31,6 +31,9 @@
 /* A copy from pinned memory to pinned memory, where both ends of a job's copy are on the host. [assumed] */
 #define MACHINE_HOST_RATE 10e9
 
+/* A host function, from the end of what is before it to its return. [assumed] */
+#define MACHINE_HOST_FUNCTION 10000
+
 /* Host time of one launch, copy or memset: until the hook has it, and the driver's own. [assumed] */
 #define MACHINE_HOST_CALL 1500
 #define MACHINE_HOST_LAUNCH 1500

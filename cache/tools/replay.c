@@ -339,6 +339,20 @@ static int alloc_now(struct replay *replay, const struct tape_event *event)
     return error ? fail(replay, error, &failure, "an allocation") : 0;
 }
 
+/* What stands behind a host function may wait for a thread that waits for room: the cache is told, as by the
+ * hooks. */
+static int host_function(struct replay *replay, const struct tape_event *event)
+{
+    int error = cache_stream_hold(replay->cache, key_of(replay, event->stream));
+
+    if (error)
+        return error;
+    simulation_host(replay->simulation, MACHINE_HOST_LAUNCH);
+    error = simulation_kernel(replay->simulation, replay->streams[event->stream], MACHINE_HOST_FUNCTION);
+    cache_stream_held(replay->cache, key_of(replay, event->stream));
+    return error;
+}
+
 static int play(struct replay *replay, uint32_t index)
 {
     const struct tape_event *event = &replay->tape->events[index];
@@ -359,6 +373,8 @@ static int play(struct replay *replay, uint32_t index)
     error = stream_held(replay, event->stream) ? submit_held(replay) : 0;
     if (error || event->kind == TAPE_SUBMIT)
         return error;
+    if (event->kind == TAPE_HOST_FUNCTION)
+        return host_function(replay, event);
     if (event->kind == TAPE_WAIT) {
         if (event->stream == TAPE_NO_STREAM)
             return simulation_drain_all(replay->simulation) ? 0 : -EIO;
