@@ -100,17 +100,20 @@ int cache_satisfy(struct cache *cache, struct need *need)
     return -EINVAL;
 }
 
-static int stream_index(struct cache *cache, const struct stream_key *stream, unsigned *index)
+int cache_stream_index(struct cache *cache, struct stream_key stream, unsigned *index)
 {
-    struct need need = {.kind = NEED_EVENT};
-    int error;
+    for (;;) {
+        struct need need = {.kind = NEED_EVENT};
+        int error = streams_find(&cache->streams, stream, index, &need.event);
 
-    while ((error = streams_find(&cache->streams, *stream, index, &need.event)) == -EBUSY) {
+        if (error == -EAGAIN)
+            need.kind = NEED_CHANGE;
+        else if (error != -EBUSY)
+            return error;
         error = cache_satisfy(cache, &need);
         if (error)
             return error;
     }
-    return error;
 }
 
 int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct cache_failure *failure)
@@ -167,7 +170,7 @@ int cache_free(struct cache *cache, uint64_t address, const struct stream_key *s
         goto unlock;
     }
     if (stream) {
-        error = stream_index(cache, stream, &index);
+        error = cache_stream_index(cache, *stream, &index);
         if (error)
             goto unlock;
         edges_add(&segment->ready, index, cache->streams.stream[index].seq);
@@ -220,7 +223,7 @@ int cache_stream_hold(struct cache *cache, struct stream_key stream)
     int error;
 
     pthread_mutex_lock(&cache->lock);
-    error = stream_index(cache, &stream, &index);
+    error = cache_stream_index(cache, stream, &index);
     if (!error)
         error = streams_hold(&cache->streams, index);
     pthread_mutex_unlock(&cache->lock);

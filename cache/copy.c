@@ -102,7 +102,7 @@ int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key
     if (!error)
         error = op_begin_placed(cache, op);
     if (error) {
-        op_clear(op);
+        op_clear(cache, op);
     } else {
         moved = copy_redirect(op, cache, dst);
         moved |= copy_redirect(op, cache, src);

@@ -50,6 +50,8 @@ struct need {
 
 /* Releases the lock, does what is needed, takes the lock. 0 to try again. */
 int cache_satisfy(struct cache *cache, struct need *need);
+/* The index of a stream of the job. May release and take the lock. */
+int cache_stream_index(struct cache *cache, struct stream_key stream, unsigned *index);
 
 /* Frames, contents on their way, mapped: afterwards segment_usable(). -EAGAIN with *need; -ENOMEM with
  * failure. */

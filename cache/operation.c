@@ -40,8 +40,12 @@ int op_add(struct cache_op *op, struct segment *segment, unsigned access)
     return 0;
 }
 
-void op_clear(struct cache_op *op)
+void op_clear(struct cache *cache, struct cache_op *op)
 {
+    if (op->stream != STREAM_IN) {
+        cache->streams.stream[op->stream].users--;
+        pthread_cond_broadcast(&cache->changed);
+    }
     if (op->touched != op->inline_touched)
         free(op->touched);
     op->touched = op->inline_touched;
@@ -51,18 +55,16 @@ void op_clear(struct cache_op *op)
 /* With the lock. An operation starts with its stream known and nothing touched. */
 int op_start(struct cache *cache, struct cache_op *op, struct stream_key stream)
 {
-    struct need need = {.kind = NEED_EVENT};
     int error;
 
     op->touched = op->inline_touched;
     op->count = 0;
     op->capacity = CACHE_OP_INLINE;
     op->handed_over = false;
-    while ((error = streams_find(&cache->streams, stream, &op->stream, &need.event)) == -EBUSY) {
-        error = cache_satisfy(cache, &need);
-        if (error)
-            return error;
-    }
+    op->stream = STREAM_IN; /* until it is known */
+    error = cache_stream_index(cache, stream, &op->stream);
+    if (!error)
+        cache->streams.stream[op->stream].users++;
     op->id = ++cache->tick;
     return error;
 }
@@ -236,7 +238,7 @@ int cache_op_begin(struct cache *cache, struct cache_op *op, struct stream_key s
     if (!error)
         error = op_begin_placed(cache, op);
     if (error)
-        op_clear(op);
+        op_clear(cache, op);
     pthread_mutex_unlock(&cache->lock);
     return error;
 }
@@ -258,7 +260,7 @@ int cache_op_begin_all(struct cache *cache, struct cache_op *op, struct stream_k
     if (!error)
         error = op_begin_placed(cache, op);
     if (error)
-        op_clear(op);
+        op_clear(cache, op);
     pthread_mutex_unlock(&cache->lock);
     return error;
 }
@@ -292,7 +294,7 @@ void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted)
             op->touched[i].segment->slot_pins--;
     cache->in_flight--;
     op_unpin(cache, op);
-    op_clear(op);
+    op_clear(cache, op);
     pthread_mutex_unlock(&cache->lock);
 }
 
@@ -333,7 +335,7 @@ int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failu
             error = wait_ready(cache, segment);
         }
     }
-    op_clear(&op);
+    op_clear(cache, &op);
     pthread_mutex_unlock(&cache->lock);
     return error;
 }

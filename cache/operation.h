@@ -19,7 +19,7 @@ int op_place(struct cache *cache, struct cache_op *op);
  * fails. */
 int op_begin_placed(struct cache *cache, struct cache_op *op);
 void op_unpin(struct cache *cache, struct cache_op *op);
-/* Returns the memory of the list. */
-void op_clear(struct cache_op *op);
+/* Returns the memory of the list, and the stream to those that may be forgotten. */
+void op_clear(struct cache *cache, struct cache_op *op);
 
 #endif

@@ -153,9 +153,12 @@ int streams_find(struct streams *streams, struct stream_key key, unsigned *index
             return error;
         if (!stream->used && stream->count == 0)
             idle = i;
-        else if (oldest == EDGES_STREAMS || stream->last_tick < streams->stream[oldest].last_tick)
+        else if (!stream->users &&
+                 (oldest == EDGES_STREAMS || stream->last_tick < streams->stream[oldest].last_tick))
             oldest = i;
     }
+    if (idle == EDGES_STREAMS && oldest == EDGES_STREAMS)
+        return -EAGAIN;
     if (idle == EDGES_STREAMS) {
         /* All taken: the one unused for longest gives its entry up, once its work is done. */
         stream = &streams->stream[oldest];

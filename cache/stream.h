@@ -30,6 +30,7 @@ struct stream_event {
 
 struct stream {
     bool used;
+    unsigned users; /* operations being submitted, which get their numbers here: not to be recycled */
     struct stream_key key;
     uint64_t seq;                  /* operations submitted */
     uint64_t completed;            /* operations known to have completed */
@@ -57,8 +58,9 @@ void streams_destroy(struct streams *streams);
 
 /*
  * The index of a stream of the job, entered at first sight. -EBUSY where all entries are taken by streams
- * with work outstanding: *wait is then an event to wait for before trying again. Sequence numbers go on where
- * the entry's last owner stopped, so edges to it stay true.
+ * with work outstanding: *wait is then an event to wait for before trying again; -EAGAIN where operations are
+ * being submitted in all of them, to be tried again after one ended. Sequence numbers go on where the entry's
+ * last owner stopped, so edges to it stay true.
  */
 int streams_find(struct streams *streams, struct stream_key key, unsigned *index, uint64_t *wait);
 

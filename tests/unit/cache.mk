@@ -4,4 +4,9 @@ TESTS += %D%/test_cache
 %C%_test_cache_SOURCES = %D%/test_cache.c %D%/fake_device.c %D%/fake_device.h
 %C%_test_cache_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_cache_LDADD = cache/libcache.la $(CHECK_LIBS)
+check_PROGRAMS += %D%/test_cache_rare
+TESTS += %D%/test_cache_rare
+%C%_test_cache_rare_SOURCES = %D%/test_cache_rare.c %D%/fake_device.c %D%/fake_device.h
+%C%_test_cache_rare_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_cache_rare_LDADD = cache/libcache.la $(CHECK_LIBS)
 endif

@@ -1,0 +1,152 @@
+/*
+ * The cache where few jobs get it: at its limits and when driver calls fail.
+ */
+#include "cache/cache.h"
+#include "tests/unit/fake_device.h"
+#include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define KIB UINT64_C(1024)
+#define MIB (KIB * 1024)
+
+static struct fake_device fake;
+static struct cache *cache;
+
+static void start(uint64_t hbm, uint64_t seed)
+{
+    struct cache_config config = {.frame_size = FAKE_GRANULE, .hbm_limit = hbm, .host_limit = 4 * MIB};
+
+    fake_init(&fake, hbm, 4 * MIB, seed);
+    ck_assert_int_eq(cache_create(&fake.ops, &config, &cache), 0);
+}
+
+static void stop(void)
+{
+    ck_assert(fake_drain(&fake));
+    cache_destroy(cache);
+    ck_assert_uint_eq(fake.frames_live, 0);
+    ck_assert_uint_eq(fake.host_used, 0);
+    ck_assert_uint_eq(fake.events_live, 0);
+    ck_assert_uint_eq(fake.mapping_count, 0);
+    ck_assert_uint_eq(fake.faults, 0);
+    ck_assert_uint_eq(fake.mismatches, 0);
+    fake_fini(&fake);
+}
+
+static uint64_t allocate(uint64_t size)
+{
+    struct cache_failure failure;
+    uint64_t address;
+
+    ck_assert_int_eq(cache_alloc(cache, size, &address, &failure), 0);
+    return address;
+}
+
+static int begin(struct cache_op *op, uint64_t stream, uint64_t address)
+{
+    struct cache_touch touch = {address, CACHE_READ | CACHE_WRITE};
+
+    return cache_op_begin(cache, op, (struct stream_key){stream, 0}, &touch, 1);
+}
+
+/* A kernel that finds `expect' (0: does not look) and leaves `value' (0: leaves it). */
+static void forward(struct cache_op *op, uint64_t stream, uint64_t address, uint64_t expect, uint64_t value)
+{
+    struct fake_op kernel = {
+        .count = 1, .buffers = {address}, .bytes = {FAKE_GRANULE}, .expect = {expect}, .value = {value}};
+
+    fake_kernel(&fake, stream, &kernel);
+    cache_op_end(cache, op, true);
+}
+
+static void launch(uint64_t stream, uint64_t address, uint64_t expect, uint64_t value)
+{
+    struct cache_op op;
+
+    ck_assert_int_eq(begin(&op, stream, address), 0);
+    forward(&op, stream, address, expect, value);
+}
+
+/* While an operation is being submitted in one stream, others come and go. */
+START_TEST(streams_change_during_an_operation)
+{
+    enum { OTHERS = EDGES_STREAMS - 2 }; /* one more than there is room for beside `late' */
+    uint64_t late, stream[OTHERS], at, other;
+    struct cache_op op;
+
+    start(4 * MIB, 1);
+    for (unsigned i = 0; i < OTHERS; i++)
+        stream[i] = fake_stream(&fake);
+    late = fake_stream(&fake); /* the last to run where nothing orders it */
+    at = allocate(FAKE_GRANULE);
+    other = allocate(FAKE_GRANULE);
+    ck_assert_int_eq(begin(&op, late, at), 0);
+    for (unsigned i = 0; i < OTHERS; i++) {
+        launch(stream[i], other, 0, i + 1);
+        ck_assert(fake_drain(&fake));
+    }
+    forward(&op, late, at, 0, 5);
+    /* The next owner of the memory comes after it. */
+    ck_assert_int_eq(cache_free(cache, at, NULL), 0);
+    ck_assert_uint_eq(allocate(FAKE_GRANULE), at);
+    launch(stream[OTHERS - 1], at, 5, 6);
+    launch(stream[OTHERS - 1], at, 6, 0);
+    stop();
+}
+END_TEST
+
+enum { HOLDERS = EDGES_STREAMS - 2 };
+
+static atomic_bool done;
+
+static void *launch_in_one_more(void *stream)
+{
+    launch(*(uint64_t *)stream, allocate(FAKE_GRANULE), 0, 1);
+    atomic_store(&done, true);
+    return NULL;
+}
+
+/* As many operations at once as streams can be known: one more waits for the first that ends. */
+START_TEST(all_streams_in_use)
+{
+    uint64_t stream[HOLDERS], more, at[HOLDERS];
+    struct cache_op op[HOLDERS];
+    pthread_t thread;
+
+    start(4 * MIB, 1);
+    for (unsigned i = 0; i < HOLDERS; i++) {
+        stream[i] = fake_stream(&fake);
+        at[i] = allocate(FAKE_GRANULE);
+        ck_assert_int_eq(begin(&op[i], stream[i], at[i]), 0);
+    }
+    more = fake_stream(&fake);
+    ck_assert_int_eq(pthread_create(&thread, NULL, launch_in_one_more, &more), 0);
+    usleep(20000);
+    ck_assert(!atomic_load(&done));
+    for (unsigned i = 0; i < HOLDERS; i++)
+        forward(&op[i], stream[i], at[i], 0, i + 1);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    for (unsigned i = 0; i < HOLDERS; i++)
+        launch(stream[i], at[i], i + 1, 0);
+    stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cache, rarely");
+    TCase *rare = tcase_create("rare");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_test(rare, streams_change_during_an_operation);
+    tcase_add_test(rare, all_streams_in_use);
+    suite_add_tcase(suite, rare);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
