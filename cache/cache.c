@@ -140,7 +140,6 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
     segment->fresh = true;
     if (segment->live_items == 1) {
         edges_clear(&segment->last_use);
-        segment->fixed = false;
         segment->birth_window = cache->window;
         segment->birth = cache->births++;
         segment->next_use = 0;
@@ -176,8 +175,10 @@ int cache_free(struct cache *cache, uint64_t address, const struct stream_key *s
         edges_add(&segment->ready, index, cache->streams.stream[index].seq);
     }
     cache->live_bytes -= segment->asked[item];
-    if (segments_give_item(segment, item))
+    if (segments_give_item(segment, item)) {
+        segment->fixed = false; /* what it was fixed for is over: its frames are anybody's */
         residency_forget(cache, segment);
+    }
 unlock:
     pthread_mutex_unlock(&cache->lock);
     return error;

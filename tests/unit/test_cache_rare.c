@@ -134,6 +134,25 @@ START_TEST(all_streams_in_use)
 }
 END_TEST
 
+/* Fixed for life, and no longer. */
+START_TEST(freed_memory_is_not_fixed)
+{
+    struct cache_failure failure;
+    uint64_t stream, fixed, after;
+
+    start(1 * MIB, 1);
+    stream = fake_stream(&fake);
+    fixed = allocate(640 * KIB);
+    launch(stream, fixed, 0, 3);
+    ck_assert_int_eq(cache_fix(cache, fixed, &failure), 0);
+    ck_assert_int_eq(cache_free(cache, fixed, &(struct stream_key){stream, 0}), 0);
+    after = allocate(900 * KIB);
+    launch(stream, after, 0, 4);
+    launch(stream, after, 4, 0);
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cache, rarely");
@@ -143,6 +162,7 @@ int main(void)
 
     tcase_add_test(rare, streams_change_during_an_operation);
     tcase_add_test(rare, all_streams_in_use);
+    tcase_add_test(rare, freed_memory_is_not_fixed);
     suite_add_tcase(suite, rare);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
