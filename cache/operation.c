@@ -61,7 +61,8 @@ int op_start(struct cache *cache, struct cache_op *op, struct stream_key stream)
     op->count = 0;
     op->capacity = CACHE_OP_INLINE;
     op->handed_over = false;
-    op->stream = STREAM_IN; /* until it is known */
+    op->stream = STREAM_IN;                                     /* until it is known */
+    cache_failure_fill(cache, &op->failure, CACHE_TIER_HBM, 0); /* should a call run out of memory */
     error = cache_stream_index(cache, stream, &op->stream);
     if (!error)
         cache->streams.stream[op->stream].users++;
@@ -321,20 +322,21 @@ int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failu
     pthread_mutex_lock(&cache->lock);
     op.touched = op.inline_touched;
     op.capacity = CACHE_OP_INLINE;
+    cache_failure_fill(cache, &op.failure, CACHE_TIER_HBM, 0);
     op.id = ++cache->tick;
     if (segments_item(&cache->segments, address, &segment, &base, &item) && !segment->fixed) {
         error = op_add(&op, segment, CACHE_READ | CACHE_WRITE);
         if (!error)
             error = op_place(cache, &op);
-        if (error) {
-            *failure = op.failure;
-        } else {
+        if (!error) {
             op_note_contents(cache, &op);
             segment->fixed = true;
             op_unpin(cache, &op);
             error = wait_ready(cache, segment);
         }
     }
+    if (error)
+        *failure = op.failure;
     op_clear(cache, &op);
     pthread_mutex_unlock(&cache->lock);
     return error;

@@ -4,8 +4,10 @@
 #include "cache/cache.h"
 #include "tests/unit/fake_device.h"
 #include <check.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <unistd.h>
 
 #define KIB UINT64_C(1024)
@@ -153,6 +155,42 @@ START_TEST(freed_memory_is_not_fixed)
 }
 END_TEST
 
+static int (*real_map)(void *, uint64_t, uint64_t, uint64_t);
+static unsigned maps_left;
+
+static int map_so_often(void *ctx, uint64_t address, uint64_t size, uint64_t handle)
+{
+    return maps_left-- ? real_map(ctx, address, size, handle) : -ENOMEM;
+}
+
+/* Whatever ran out of memory, the failure has the tiers as they are. */
+START_TEST(failures_are_explained)
+{
+    struct cache_failure failure;
+    uint64_t stream, at;
+    struct cache_op op;
+
+    start(1 * MIB, 1);
+    stream = fake_stream(&fake);
+    at = allocate(640 * KIB);
+    launch(stream, allocate(FAKE_GRANULE), 0, 1);
+    memset(&op, 0xaa, sizeof op);
+    memset(&failure, 0xaa, sizeof failure);
+    real_map = fake.ops.map;
+    maps_left = 640 * KIB / FAKE_GRANULE + 1; /* the frames' own addresses and one piece */
+    fake.ops.map = map_so_often;
+    ck_assert_int_eq(_i ? cache_fix(cache, at, &failure) : begin(&op, stream, at), -ENOMEM);
+    fake.ops.map = real_map;
+    if (!_i)
+        failure = op.failure;
+    ck_assert_int_eq(failure.tier, CACHE_TIER_HBM);
+    ck_assert_uint_eq(failure.hbm_limit, 1 * MIB);
+    ck_assert_uint_eq(failure.host_limit, 4 * MIB);
+    launch(stream, at, 0, 2);
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cache, rarely");
@@ -163,6 +201,7 @@ int main(void)
     tcase_add_test(rare, streams_change_during_an_operation);
     tcase_add_test(rare, all_streams_in_use);
     tcase_add_test(rare, freed_memory_is_not_fixed);
+    tcase_add_loop_test(rare, failures_are_explained, 0, 2);
     suite_add_tcase(suite, rare);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
