@@ -236,7 +236,7 @@ void cache_stream_held(struct cache *cache, struct stream_key stream)
     unsigned index;
 
     pthread_mutex_lock(&cache->lock);
-    if (!stream_index(cache, &stream, &index))
+    if (!cache_stream_index(cache, stream, &index))
         streams_held(&cache->streams, index);
     pthread_mutex_unlock(&cache->lock);
 }
