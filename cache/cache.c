@@ -131,7 +131,7 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
     }
     error = segments_take_item(&cache->segments, size, &segment, &item);
     if (error) {
-        cache_failure_fill(cache, failure, CACHE_TIER_HOST, size);
+        error = -ENOSPC;
         goto unlock;
     }
     /* Whoever had the address before has finished with it before its new owner starts, whatever their

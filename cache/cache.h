@@ -84,7 +84,8 @@ void cache_destroy(struct cache *cache);
 
 /*
  * Address space for size bytes; frames come with the first touch. The memory may be used on any stream at
- * once: what the address was used for before is waited for by whoever touches it first.
+ * once: what the address was used for before is waited for by whoever touches it first. -ENOSPC: no address
+ * space or memory for records of ours; the allocation may be left to the driver.
  */
 int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct cache_failure *failure);
 /*

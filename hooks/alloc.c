@@ -34,6 +34,12 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
     entered = gpu_enter(gpu);
     error = cache_alloc(gpu->cache, size, &address, &failure);
     gpu_leave(entered);
+    if (error == -ENOSPC) {
+        log_once(LOG_WARN, "alloc",
+                 "no address space could be reserved: allocations are left to the driver and not spilled");
+        count_add(passed_allocations, 1);
+        return false;
+    }
     if (error == -ENOMEM)
         operation_explain(&failure, "an allocation");
     if (!error) {

@@ -115,7 +115,7 @@ void report_exit(void)
 
     add_up(&sum);
     operations = sum.launches + sum.graph_launches + sum.copies;
-    if (sum.evictions)
+    if (sum.peak_spilled_bytes) /* data copied straight into the host tier was never evicted */
         log_line(
             LOG_INFO, "exit",
             "spilled: at most %llu MiB lived in host memory; %llu MiB went out and %llu MiB came in, in %llu "
