@@ -134,7 +134,7 @@ static int take_touches(struct reader *reader, struct tape_event *event)
     while (more_on_line(reader)) {
         struct tape_touch *touch;
         uint32_t access = TAPE_READ | TAPE_WRITE;
-        uint64_t id;
+        uint64_t id = 0;
         int error = take_blank(reader) ? take_live(reader, &id) : refuse(reader, "the line goes on oddly");
 
         if (error)
@@ -187,7 +187,7 @@ static int read_alloc(struct reader *reader, struct tape_event *event)
 
 static int read_free(struct reader *reader, struct tape_event *event)
 {
-    uint64_t id;
+    uint64_t id = 0;
     int error = take_blank(reader) ? take_live(reader, &id) : refuse(reader, "what is freed is missing");
 
     if (error)
@@ -354,7 +354,7 @@ int tape_read(const char *path, struct tape **out, uint64_t *line, char *why, si
     struct reader reader = {.why = why, .why_size = why_size};
     int fd = open(path, O_RDONLY | O_CLOEXEC), error = 0;
     void *text = MAP_FAILED;
-    struct stat status;
+    struct stat status = {0};
 
     *line = 0;
     if (fd < 0 || fstat(fd, &status))

@@ -320,6 +320,7 @@ int main(int argc, char **argv)
     struct tape *tape;
     uint64_t line;
     char why[200];
+    unsigned rows;
     int status = 0, row;
 
     parse_arguments(argc, argv, &request);
@@ -335,13 +336,14 @@ int main(int argc, char **argv)
         return 2;
     }
     print_head(&request, tape, &about);
-    for (double hbm = request.hbm_from; hbm <= request.hbm_to * (1 + 1e-12); hbm += request.hbm_step) {
-        row = replay_row(&request, tape, &about, hbm, hbm == request.hbm_from);
+    rows = request.hbm_step > 0
+               ? 1 + (unsigned)((request.hbm_to - request.hbm_from) / request.hbm_step + 1e-9)
+               : 1;
+    for (unsigned i = 0; i < rows; i++) {
+        row = replay_row(&request, tape, &about, request.hbm_from + i * request.hbm_step, i == 0);
         if (row < 0)
             return 2;
         status = row ? row : status;
-        if (!(request.hbm_step > 0))
-            break;
     }
     if (request.json)
         printf("\n  ]\n}\n");

@@ -2,12 +2,9 @@
 #include "cache/cache.h"
 #include "cache/tools/machine.h"
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { FIRST_STEADY = 2 }; /* rounds that count begin with the third */
 
 _Static_assert((int)TAPE_READ == (int)CACHE_READ && (int)TAPE_WRITE == (int)CACHE_WRITE, "as cache.h's");
 
@@ -32,101 +29,6 @@ struct replay {
     struct cache_touch *touches;
     uint32_t touch_count, touch_capacity;
 };
-
-uint64_t replay_frame_size(uint64_t hbm)
-{
-    return cache_frame_size(UINT64_C(2) << 20, hbm);
-}
-
-static uint64_t scaled(const struct replay_config *config, uint64_t size)
-{
-    return (uint64_t)((double)size * config->size_scale);
-}
-
-double replay_duration(const struct tape *tape, const struct tape_event *event,
-                       const struct replay_config *config)
-{
-    double bytes = 0;
-
-    switch (event->kind) {
-    case TAPE_LAUNCH:
-    case TAPE_OPEN:
-    case TAPE_OTHER:
-        if (event->duration >= 0)
-            return (double)event->duration;
-        break;
-    case TAPE_COPY:
-        if (event->form == TAPE_TO_DEVICE || event->form == TAPE_TO_HOST)
-            return 0; /* an engine's time, not a kernel's */
-        return MACHINE_KERNEL_GAP + 2 * (double)event->size * config->size_scale * 1e9 / config->rate;
-    case TAPE_MEMSET:
-        break;
-    default:
-        return 0;
-    }
-    for (uint32_t i = event->first; i < event->first + event->count; i++)
-        bytes += (double)tape->sizes[tape->touches[i].id];
-    return MACHINE_KERNEL_GAP + bytes * config->size_scale * 1e9 / config->rate;
-}
-
-bool replay_examine(const struct tape *tape, const struct replay_config *config, struct replay_tape *out)
-{
-    uint32_t *first = malloc((tape->births + 1) * sizeof *first);
-    uint32_t *last = malloc((tape->births + 1) * sizeof *last);
-    uint32_t launches = 0, from, until;
-    uint64_t live = 0;
-    double compute = 0;
-
-    if (!first || !last) {
-        free(first);
-        free(last);
-        return false;
-    }
-    *out = (struct replay_tape){0};
-    (void)tape_find_rounds(tape, &out->period, &out->rounds);
-    /* Launches that count: from the third round on, or all. */
-    from = out->rounds ? tape->launches - (out->rounds - FIRST_STEADY) * out->period : 0;
-    until = tape->launches;
-    for (uint32_t id = 0; id < tape->births; id++)
-        first[id] = last[id] = UINT32_MAX;
-    for (uint32_t i = 0; i < tape->event_count; i++) {
-        const struct tape_event *event = &tape->events[i];
-        uint64_t bytes = 0;
-
-        for (uint32_t k = event->first; k < event->first + event->count; k++) {
-            uint32_t id = tape->touches[k].id;
-
-            if (first[id] == UINT32_MAX)
-                first[id] = i;
-            last[id] = i;
-            bytes += scaled(config, tape->sizes[id]);
-        }
-        if (bytes > out->largest)
-            out->largest = bytes;
-    }
-    for (uint32_t i = 0; i < tape->event_count; i++) {
-        const struct tape_event *event = &tape->events[i];
-
-        for (uint32_t k = event->first; k < event->first + event->count; k++)
-            if (first[tape->touches[k].id] == i)
-                live += scaled(config, tape->sizes[tape->touches[k].id]);
-        launches += tape_is_launch(event->kind);
-        if (launches > from || !out->rounds) {
-            if (live > out->live)
-                out->live = live;
-            compute += replay_duration(tape, event, config);
-        }
-        if (launches == until && out->rounds)
-            break; /* what follows the last round is not in it */
-        for (uint32_t k = event->first; k < event->first + event->count; k++)
-            if (last[tape->touches[k].id] == i)
-                live -= scaled(config, tape->sizes[tape->touches[k].id]);
-    }
-    out->compute = out->rounds ? compute / (out->rounds - FIRST_STEADY) : compute;
-    free(first);
-    free(last);
-    return true;
-}
 
 static int fail(struct replay *replay, int error, const struct cache_failure *failure, const char *what)
 {
@@ -184,7 +86,7 @@ static int note_launch(struct replay *replay, const struct tape_event *event)
     in_rounds = replay->launches - replay->prologue;
     if (in_rounds % replay->about->period)
         return 0;
-    if (in_rounds / replay->about->period == FIRST_STEADY) {
+    if (in_rounds / replay->about->period == REPLAY_FIRST_STEADY) {
         replay->before = *cache_statistics(replay->cache);
         simulation_counts(replay->simulation, &replay->counts_before);
     }
@@ -198,7 +100,7 @@ static int note_launch(struct replay *replay, const struct tape_event *event)
  */
 static int forward(struct replay *replay, const struct tape_event *event, bool dst_in_slot, bool src_in_slot)
 {
-    uint64_t stream = replay->streams[event->stream], size = scaled(replay->config, event->size);
+    uint64_t stream = replay->streams[event->stream], size = replay_scaled(replay->config, event->size);
     bool from_host = src_in_slot || event->form == TAPE_TO_DEVICE;
     bool to_host = dst_in_slot || event->form == TAPE_TO_HOST;
 
@@ -318,7 +220,7 @@ static int copy_now(struct replay *replay, const struct tape_event *event)
     dst_before = dst;
     src_before = src;
     error = cache_copy_begin(replay->cache, &op, key_of(replay, event->stream), &dst, &src,
-                             scaled(replay->config, event->size), &in_slot);
+                             replay_scaled(replay->config, event->size), &in_slot);
     if (error)
         return fail(replay, error, &op.failure, "a copy");
     error = forward(replay, event, dst != dst_before, src != src_before);
@@ -334,8 +236,8 @@ static int alloc_now(struct replay *replay, const struct tape_event *event)
     int error;
 
     simulation_host(replay->simulation, MACHINE_HOST_ALLOC);
-    error = cache_alloc(replay->cache, scaled(replay->config, event->size), &replay->addresses[event->id],
-                        &failure);
+    error = cache_alloc(replay->cache, replay_scaled(replay->config, event->size),
+                        &replay->addresses[event->id], &failure);
     return error ? fail(replay, error, &failure, "an allocation") : 0;
 }
 
@@ -384,7 +286,7 @@ static int play(struct replay *replay, uint32_t index)
         return copy_now(replay, event);
     held = replay->touch_count; /* of what stays held, in other streams */
     error = touches_add(replay, event);
-    if (!error)
+    if (!error) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): replay_run frees the touches */
         error = submit_one(replay, event, replay->touches + held);
     replay->touch_count = held;
     return error;
@@ -397,7 +299,7 @@ static uint64_t address_space(const struct tape *tape, const struct replay_confi
 
     for (uint32_t i = 0; i < tape->event_count; i++) {
         uint64_t size = tape->events[i].kind == TAPE_ALLOC || tape->events[i].kind == TAPE_FREE
-                            ? scaled(config, tape->sizes[tape->events[i].id]) + frame
+                            ? replay_scaled(config, tape->sizes[tape->events[i].id]) + frame
                             : 0;
 
         live += tape->events[i].kind == TAPE_ALLOC ? size : -size;
@@ -411,7 +313,7 @@ static void conclude(struct replay *replay)
 {
     struct replay_result *result = replay->result;
     const struct statistics *now = cache_statistics(replay->cache);
-    double rounds = replay->marks > FIRST_STEADY ? replay->marks - FIRST_STEADY : 0;
+    double rounds = replay->marks > REPLAY_FIRST_STEADY ? replay->marks - REPLAY_FIRST_STEADY : 0;
     struct simulation_counts counts;
 
     simulation_counts(replay->simulation, &counts);
@@ -422,7 +324,7 @@ static void conclude(struct replay *replay)
     result->link_out = counts.out_bytes;
     if (rounds > 0) {
         result->round = (simulation_mark_time(replay->simulation, replay->marks) -
-                         simulation_mark_time(replay->simulation, FIRST_STEADY)) /
+                         simulation_mark_time(replay->simulation, REPLAY_FIRST_STEADY)) /
                         rounds;
         result->in = (double)(replay->after.bytes_in - replay->before.bytes_in) / rounds;
         result->out = (double)(replay->after.bytes_out - replay->before.bytes_out) / rounds;

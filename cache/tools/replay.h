@@ -12,6 +12,8 @@
 #include "cache/tape.h"
 #include "cache/tools/simulation.h"
 
+enum { REPLAY_FIRST_STEADY = 2 }; /* rounds that count begin with the third */
+
 struct replay_config {
     struct simulation_link link;
     uint64_t hbm, host;
@@ -49,6 +51,12 @@ bool replay_examine(const struct tape *tape, const struct replay_config *config,
 /* 0, or -ENOMEM, -EIO. That the job does not fit is no error but a result that is not complete. */
 int replay_run(const struct tape *tape, const struct replay_tape *about, const struct replay_config *config,
                struct replay_result *result);
+
+/* What a size of the tape stands for. */
+static inline uint64_t replay_scaled(const struct replay_config *config, uint64_t size)
+{
+    return (uint64_t)((double)size * config->size_scale);
+}
 
 /* How long an event occupies its stream. */
 double replay_duration(const struct tape *tape, const struct tape_event *event,
