@@ -116,6 +116,7 @@ static uint32_t stream_of(struct stream_key key)
 {
     struct stream_number *entry;
 
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): two numbers without a gap */
     HASH_FIND(hh, streams, &key, sizeof key, entry);
     if (!entry && (entry = malloc(sizeof *entry))) {
         entry->key = key;
