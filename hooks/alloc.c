@@ -158,21 +158,19 @@ static bool managed_free(CUdeviceptr address, const struct stream_key *stream, C
 
 CUresult hook_cuMemFree_v2(CUdeviceptr address)
 {
-    CUresult status, held;
+    CUresult status;
 
     if (!shim_active())
         return hbmspill_real.cuMemFree_v2(address);
-    held = window_submit();
+    window_submit_quietly(CU_STREAM_LEGACY);
     if (!managed_free(address, NULL, &status))
         status = hbmspill_real.cuMemFree_v2(address);
-    return held != CUDA_SUCCESS ? held : status;
+    return status;
 }
 
 static bool async_free(CUdeviceptr address, CUstream stream, bool per_thread, CUresult *status)
 {
     struct stream_key key = stream_key_of(stream, per_thread);
-    CUresult held;
-    bool ours;
 
     if (!shim_active())
         return false;
@@ -185,11 +183,8 @@ static bool async_free(CUdeviceptr address, CUstream stream, bool per_thread, CU
         count_add(frees, 1);
         return true;
     }
-    held = window_submit_for(per_thread && !stream ? CU_STREAM_PER_THREAD : stream);
-    ours = managed_free(address, &key, status);
-    if (ours && held != CUDA_SUCCESS)
-        *status = held;
-    return ours;
+    window_submit_quietly(per_thread && !stream ? CU_STREAM_PER_THREAD : stream);
+    return managed_free(address, &key, status);
 }
 
 CUresult hook_cuMemFreeAsync(CUdeviceptr address, CUstream stream)

@@ -73,22 +73,22 @@ CUresult hook_cuMemHostRegister_v2(void *memory, size_t size, unsigned flags)
 
 CUresult hook_cuMemFreeHost(void *memory)
 {
-    CUresult held = window_submit();
     CUresult status;
 
+    window_submit_quietly(CU_STREAM_LEGACY);
     if (shim_active())
         pinned_remove(memory);
     status = hbmspill_real.cuMemFreeHost(memory);
-    return held != CUDA_SUCCESS ? held : status;
+    return status;
 }
 
 CUresult hook_cuMemHostUnregister(void *memory)
 {
-    CUresult held = window_submit();
     CUresult status;
 
+    window_submit_quietly(CU_STREAM_LEGACY);
     if (shim_active())
         pinned_remove(memory);
     status = hbmspill_real.cuMemHostUnregister(memory);
-    return held != CUDA_SUCCESS ? held : status;
+    return status;
 }

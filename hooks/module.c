@@ -49,13 +49,13 @@ CUresult hook_cuModuleLoadFatBinary(CUmodule *module, const void *binary)
 
 CUresult hook_cuModuleUnload(CUmodule module)
 {
-    CUresult held = window_submit();
     CUresult status;
 
+    window_submit_quietly(CU_STREAM_LEGACY);
     if (shim_active())
         kernel_module_unloaded(module); /* before: afterwards the handle may be somebody else's */
     status = hbmspill_real.cuModuleUnload(module);
-    return held != CUDA_SUCCESS ? held : status;
+    return status;
 }
 
 CUresult hook_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *options, void **values,
@@ -71,10 +71,10 @@ CUresult hook_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opti
 
 CUresult hook_cuLibraryUnload(CUlibrary library)
 {
-    CUresult held = window_submit();
     CUresult status;
     CUmodule module;
 
+    window_submit_quietly(CU_STREAM_LEGACY);
     if (shim_active()) {
         kernel_module_unloaded(library);
         if (hbmspill_real.cuLibraryGetModule &&
@@ -82,5 +82,5 @@ CUresult hook_cuLibraryUnload(CUlibrary library)
             kernel_module_unloaded(module);
     }
     status = hbmspill_real.cuLibraryUnload(library);
-    return held != CUDA_SUCCESS ? held : status;
+    return status;
 }

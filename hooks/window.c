@@ -194,11 +194,25 @@ static struct held *hold_begin(enum held_kind kind, CUstream stream, const struc
     return held;
 }
 
-/* True where it is held now. *status: an error that waited to be told, or that of a full window's submission.
+/* Keeps an error for the next call whose result the job looks at. */
+static void error_wait(CUresult status)
+{
+    if (status == CUDA_SUCCESS)
+        return;
+    pthread_mutex_lock(&lock);
+    if (pending_error == CUDA_SUCCESS)
+        pending_error = status;
+    streams_publish(); /* so that the next call looks */
+    pthread_mutex_unlock(&lock);
+}
+
+/*
+ * True where it is held now. *status: an error that waited to be told, or that of a full window's submission;
+ * not told to a free, whose result programs log and forget.
  */
 static bool hold_end(const struct held *held, CUresult *status)
 {
-    bool full;
+    bool full, frees;
 
     if (!held) {
         pthread_mutex_unlock(&lock);
@@ -207,8 +221,10 @@ static bool hold_end(const struct held *held, CUresult *status)
     filling.touch_count += held->touch_count;
     full = ++filling.count >= options_get()->window;
     pushes++;
-    *status = pending_error;
-    pending_error = CUDA_SUCCESS;
+    frees = held->kind == HELD_FREE; /* held is no longer there without the lock */
+    *status = frees ? CUDA_SUCCESS : pending_error;
+    if (!frees)
+        pending_error = CUDA_SUCCESS;
     filling_streams |= window_bit(held->stream);
     streams_publish();
     if (filling.count == 1)
@@ -217,7 +233,9 @@ static bool hold_end(const struct held *held, CUresult *status)
     if (full) {
         CUresult submitted = window_submit_held();
 
-        if (*status == CUDA_SUCCESS)
+        if (frees || *status != CUDA_SUCCESS)
+            error_wait(submitted);
+        else
             *status = submitted;
     }
     return true;
@@ -500,15 +518,7 @@ CUresult window_submit_held(void)
 
 void window_submit_quietly(CUstream stream)
 {
-    CUresult status = window_submit_for(stream);
-
-    if (status == CUDA_SUCCESS)
-        return;
-    pthread_mutex_lock(&lock);
-    if (pending_error == CUDA_SUCCESS)
-        pending_error = status;
-    streams_publish(); /* so that the next call looks */
-    pthread_mutex_unlock(&lock);
+    error_wait(window_submit_for(stream));
 }
 
 void window_stop(void)

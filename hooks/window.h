@@ -8,7 +8,7 @@
  *
  * A held operation has a copy of its parameters. An error of its submission is returned by the next call that
  * submits, as CUDA returns errors of work queued earlier; what was held behind it is not launched (frees are
- * done).
+ * done). Calls that give something back do not return it: programs log what those say and go on.
  *
  * Threads: any. While somebody submits, what others do in the same streams is held behind it; in other
  * streams it is done at once, so that a thread that something already submitted waits for (a host function, a

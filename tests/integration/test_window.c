@@ -175,6 +175,34 @@ static void errors(void)
     CHECK_WORDS(small, WORDS, 2);
 }
 
+/* The error of what the helper submitted is for a call that does something, not for one that gives back. */
+static void errors_outlast_frees(void)
+{
+    CUstream stream = begin();
+    CUdeviceptr big[2], small[3];
+    uint32_t words = 256;
+    void *params[] = {&big[0], &big[1], &words};
+    void *memory;
+    CUresult status;
+
+    CU(cuMemAllocAsync(&big[0], 24 * MIB, stream));
+    CU(cuMemAllocAsync(&big[1], 24 * MIB, stream));
+    for (unsigned i = 0; i < 3; i++)
+        CU(cuMemAllocAsync(&small[i], BYTES, stream));
+    CU(cuMemHostAlloc(&memory, 4096, 0));
+    job_fill(small[0], WORDS, 1, stream);
+    CU(cuStreamSynchronize(stream));
+    status = job_launch(job_kernel("add"), 256, stream, params); /* 48 MiB at once */
+    REQUIRE(status == CUDA_SUCCESS, "not held");
+    usleep(20000); /* the helper submits */
+    CU(cuMemFreeAsync(small[0], stream));
+    CU(cuMemFreeAsync(small[1], stream));
+    CU(cuMemFree(small[2]));
+    CU(cuMemFreeHost(memory));
+    EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuStreamSynchronize(stream));
+    CU(cuStreamSynchronize(stream));
+}
+
 static void *thread_body(void *argument)
 {
     uint32_t seed = (uint32_t)(uintptr_t)argument;
@@ -273,6 +301,10 @@ int main(int argc, char **argv)
         {.name = "arguments_are_copied", .job = arguments_are_copied, .inspect = inspect_held},
         {.name = "mixed", .job = mixed, .flags = SCENARIO_SPILLS, .inspect = inspect_held},
         {.name = "errors", .job = errors, .flags = SCENARIO_NOT_NATIVE, .inspect = inspect_held},
+        {.name = "errors_outlast_frees",
+         .job = errors_outlast_frees,
+         .flags = SCENARIO_NOT_NATIVE,
+         .inspect = inspect_held},
         {.name = "threads", .job = threads, .flags = SCENARIO_SPILLS, .inspect = inspect_held},
         {.name = "small_window",
          .job = mixed,
