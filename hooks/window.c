@@ -59,7 +59,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
 static struct window filling, submitting;
 static CUresult pending_error;
-static uint64_t pushes; /* the helper tells by it whether the job was quiet */
+static uint64_t pending_streams; /* whose work it left undone and who have not been told, as window_bit */
+static uint64_t pushes;          /* the helper tells by it whether the job was quiet */
 static bool helper_runs, stopping;
 static uint64_t filling_streams, submitting_streams; /* under lock; window_streams is their union */
 
@@ -68,9 +69,19 @@ _Atomic uint64_t window_streams;
 /* With the lock. */
 static void streams_publish(void)
 {
-    atomic_store_explicit(&window_streams,
-                          pending_error != CUDA_SUCCESS ? UINT64_MAX : filling_streams | submitting_streams,
+    atomic_store_explicit(&window_streams, filling_streams | submitting_streams | pending_streams,
                           memory_order_release);
+}
+
+/* With the lock: the error that these streams have not been told. That of the legacy stream's work is told
+ * once. */
+static CUresult error_take(uint64_t streams)
+{
+    CUresult status = pending_streams & streams ? pending_error : CUDA_SUCCESS;
+
+    if (status != CUDA_SUCCESS)
+        pending_streams &= pending_streams == UINT64_MAX ? 0 : ~streams;
+    return status;
 }
 
 static bool reserve(void **array, uint32_t *capacity, uint32_t wanted, size_t size)
@@ -194,18 +205,6 @@ static struct held *hold_begin(enum held_kind kind, CUstream stream, const struc
     return held;
 }
 
-/* Keeps an error for the next call whose result the job looks at. */
-static void error_wait(CUresult status)
-{
-    if (status == CUDA_SUCCESS)
-        return;
-    pthread_mutex_lock(&lock);
-    if (pending_error == CUDA_SUCCESS)
-        pending_error = status;
-    streams_publish(); /* so that the next call looks */
-    pthread_mutex_unlock(&lock);
-}
-
 /*
  * True where it is held now. *status: an error that waited to be told, or that of a full window's submission;
  * not told to a free, whose result programs log and forget.
@@ -213,6 +212,7 @@ static void error_wait(CUresult status)
 static bool hold_end(const struct held *held, CUresult *status)
 {
     bool full, frees;
+    uint64_t bit;
 
     if (!held) {
         pthread_mutex_unlock(&lock);
@@ -222,20 +222,17 @@ static bool hold_end(const struct held *held, CUresult *status)
     full = ++filling.count >= options_get()->window;
     pushes++;
     frees = held->kind == HELD_FREE; /* held is no longer there without the lock */
-    *status = frees ? CUDA_SUCCESS : pending_error;
-    if (!frees)
-        pending_error = CUDA_SUCCESS;
-    filling_streams |= window_bit(held->stream);
+    bit = window_bit(held->stream);
+    *status = error_take(frees ? 0 : bit);
+    filling_streams |= bit;
     streams_publish();
     if (filling.count == 1)
         pthread_cond_signal(&filled);
     pthread_mutex_unlock(&lock);
     if (full) {
-        CUresult submitted = window_submit_held();
+        CUresult submitted = window_submit_held(frees || *status != CUDA_SUCCESS ? 0 : bit);
 
-        if (frees || *status != CUDA_SUCCESS)
-            error_wait(submitted);
-        else
+        if (*status == CUDA_SUCCESS)
             *status = submitted;
     }
     return true;
@@ -448,8 +445,8 @@ static struct cache_planned_op *describe(const struct window *window)
     return ops;
 }
 
-/* With the turn. */
-static CUresult submit_window(struct gpu *gpu, const struct window *window)
+/* With the turn. *undone: the streams of what failed and of what was not launched for it. */
+static CUresult submit_window(struct gpu *gpu, const struct window *window, uint64_t *undone)
 {
     struct cache_planned_op *ops = describe(window);
     CUcontext current = NULL, before = NULL, popped;
@@ -474,9 +471,13 @@ static CUresult submit_window(struct gpu *gpu, const struct window *window)
         }
         if (ops)
             cache_window_step(gpu->cache, i);
-        if (first_error != CUDA_SUCCESS && held->kind != HELD_FREE)
+        if (first_error != CUDA_SUCCESS && held->kind != HELD_FREE) {
+            *undone |= window_bit(held->stream);
             continue; /* what depends on it would compute with garbage */
+        }
         status = submit_one(gpu, window, held);
+        if (status != CUDA_SUCCESS)
+            *undone |= window_bit(held->stream);
         if (first_error == CUDA_SUCCESS)
             first_error = status;
     }
@@ -488,9 +489,10 @@ static CUresult submit_window(struct gpu *gpu, const struct window *window)
     return first_error;
 }
 
-CUresult window_submit_held(void)
+CUresult window_submit_held(uint64_t streams)
 {
-    CUresult status, waiting;
+    CUresult status;
+    uint64_t undone = 0;
     struct window empty;
 
     pthread_mutex_lock(&turn);
@@ -500,25 +502,30 @@ CUresult window_submit_held(void)
     filling = empty;
     filling.count = filling.touch_count = 0;
     filling.byte_count = 0;
-    waiting = pending_error;
-    pending_error = CUDA_SUCCESS;
     submitting_streams = filling_streams;
     filling_streams = 0;
     streams_publish();
     pthread_mutex_unlock(&lock);
-    status = submitting.count ? submit_window(gpu_at(0), &submitting) : CUDA_SUCCESS;
+    status = submitting.count ? submit_window(gpu_at(0), &submitting, &undone) : CUDA_SUCCESS;
     submitting.count = 0;
     pthread_mutex_lock(&lock);
     submitting_streams = 0;
+    if (status != CUDA_SUCCESS) {
+        if (!pending_streams)
+            pending_error = status;
+        pending_streams |= undone;
+    }
+    status = error_take(streams);
     streams_publish();
     pthread_mutex_unlock(&lock);
     pthread_mutex_unlock(&turn);
-    return waiting != CUDA_SUCCESS ? waiting : status;
+    return status;
 }
 
 void window_submit_quietly(CUstream stream)
 {
-    error_wait(window_submit_for(stream));
+    if (shim_active() && atomic_load_explicit(&window_streams, memory_order_acquire) & window_bit(stream))
+        (void)window_submit_held(0);
 }
 
 void window_stop(void)

@@ -6,9 +6,10 @@
  * query, event, host function or other operation, a full window, and 200 us without a call, by the one helper
  * thread. Order is that of the calls, over all streams and threads.
  *
- * A held operation has a copy of its parameters. An error of its submission is returned by the next call that
- * submits, as CUDA returns errors of work queued earlier; what was held behind it is not launched (frees are
- * done). Calls that give something back do not return it: programs log what those say and go on.
+ * A held operation has a copy of its parameters. An error of its submission is returned by the next call in a
+ * stream whose work it left undone, or for all streams, as CUDA returns errors of work queued earlier; what
+ * was held behind it is not launched (frees are done). Calls that give something back do not return it:
+ * programs log what those say and go on.
  *
  * Threads: any. While somebody submits, what others do in the same streams is held behind it; in other
  * streams it is done at once, so that a thread that something already submitted waits for (a host function, a
@@ -32,15 +33,16 @@ static inline uint64_t window_bit(CUstream stream)
     return UINT64_C(2) << ((uint64_t)(uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15) >> 58) % 63;
 }
 
-/* Submits what is held and waits until others have. An error of an operation submitted since the last call.
- */
-CUresult window_submit_held(void);
+/* Submits what is held and waits until others have. An error by which work of these streams was left undone,
+ * if none of them was told yet. */
+CUresult window_submit_held(uint64_t streams);
 
 /* Before a call that may concern any stream. */
 static inline CUresult window_submit(void)
 {
-    return shim_active() && atomic_load_explicit(&window_streams, memory_order_acquire) ? window_submit_held()
-                                                                                        : CUDA_SUCCESS;
+    return shim_active() && atomic_load_explicit(&window_streams, memory_order_acquire)
+               ? window_submit_held(UINT64_MAX)
+               : CUDA_SUCCESS;
 }
 
 /*
@@ -50,7 +52,7 @@ static inline CUresult window_submit(void)
 static inline CUresult window_submit_for(CUstream stream)
 {
     return shim_active() && atomic_load_explicit(&window_streams, memory_order_acquire) & window_bit(stream)
-               ? window_submit_held()
+               ? window_submit_held(window_bit(stream))
                : CUDA_SUCCESS;
 }
 

@@ -203,6 +203,29 @@ static void errors_outlast_frees(void)
     CU(cuStreamSynchronize(stream));
 }
 
+/* An error is for the streams whose work it left undone, not for whoever calls next. */
+static void errors_stay_with_their_stream(void)
+{
+    CUstream stream = begin(), other;
+    CUdeviceptr big[2], small;
+    uint32_t words = 256;
+    void *params[] = {&big[0], &big[1], &words};
+    CUresult status;
+
+    CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CU(cuMemAllocAsync(&big[0], 24 * MIB, stream));
+    CU(cuMemAllocAsync(&big[1], 24 * MIB, stream));
+    CU(cuMemAllocAsync(&small, BYTES, other));
+    job_fill(small, WORDS, 1, other);
+    CU(cuStreamSynchronize(other));
+    status = job_launch(job_kernel("add"), 256, stream, params); /* 48 MiB at once */
+    REQUIRE(status == CUDA_SUCCESS, "not held");
+    usleep(20000); /* the helper submits */
+    CU(cuStreamSynchronize(other));
+    EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuStreamSynchronize(stream));
+    CU(cuStreamSynchronize(stream));
+}
+
 static void *thread_body(void *argument)
 {
     uint32_t seed = (uint32_t)(uintptr_t)argument;
@@ -303,6 +326,10 @@ int main(int argc, char **argv)
         {.name = "errors", .job = errors, .flags = SCENARIO_NOT_NATIVE, .inspect = inspect_held},
         {.name = "errors_outlast_frees",
          .job = errors_outlast_frees,
+         .flags = SCENARIO_NOT_NATIVE,
+         .inspect = inspect_held},
+        {.name = "errors_stay_with_their_stream",
+         .job = errors_stay_with_their_stream,
          .flags = SCENARIO_NOT_NATIVE,
          .inspect = inspect_held},
         {.name = "threads", .job = threads, .flags = SCENARIO_SPILLS, .inspect = inspect_held},
