@@ -100,7 +100,12 @@ bool cache_maybe_ours(const struct cache *cache, uint64_t address);
 
 int cache_op_begin(struct cache *cache, struct cache_op *op, struct stream_key stream,
                    const struct cache_touch *touches, unsigned count);
-/* The same for an operation that may touch every live allocation. */
+/*
+ * Whether what an operation touches can be in HBM at once, whatever else has to leave: false is the -ENOMEM
+ * of begin, known in advance.
+ */
+bool cache_op_fits(struct cache *cache, const struct cache_touch *touches, unsigned count);
+/* The same as begin for an operation that may touch every live allocation. */
 int cache_op_begin_all(struct cache *cache, struct cache_op *op, struct stream_key stream);
 /* submitted: the driver took it. After a failed begin there is no end. */
 void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted);

@@ -244,6 +244,29 @@ int cache_op_begin(struct cache *cache, struct cache_op *op, struct stream_key s
     return error;
 }
 
+bool cache_op_fits(struct cache *cache, const struct cache_touch *touches, unsigned count)
+{
+    uint64_t bytes = 0, id;
+
+    pthread_mutex_lock(&cache->lock);
+    id = ++cache->tick;
+    bytes = cache->frames.outside;
+    for (unsigned i = 0; i < count; i++) {
+        struct segment *segment;
+        uint64_t base;
+        unsigned item;
+
+        if (!segments_item(&cache->segments, touches[i].address, &segment, &base, &item) ||
+            segment->mark == id)
+            continue;
+        segment->mark = id;
+        bytes += segment->size;
+    }
+    id = cache->frames.limit;
+    pthread_mutex_unlock(&cache->lock);
+    return bytes <= id;
+}
+
 int cache_op_begin_all(struct cache *cache, struct cache_op *op, struct stream_key stream)
 {
     struct segment *segment;

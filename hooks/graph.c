@@ -87,6 +87,7 @@ static void forget(struct graph **table, const void *handle)
         HASH_ITER(hh, graphs, body, next)
         {
             if (body->parent == handle) {
+                /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): `next' was read before */
                 HASH_DEL(graphs, body);
                 sets_free(body->sets);
                 free(body);

@@ -3,6 +3,7 @@
 #include "shim/log.h"
 #include "shim/options.h"
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +172,18 @@ static void learn_name(struct kernel *kernel)
         kernel->name = name;
 }
 
+static unsigned most_threads(CUfunction function)
+{
+    int threads;
+
+    if (!hbmspill_real.cuFuncGetAttribute ||
+        hbmspill_real.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function) !=
+            CUDA_SUCCESS ||
+        threads <= 0)
+        return UINT_MAX;
+    return (unsigned)threads;
+}
+
 static struct kernel learn(CUfunction function)
 {
     struct record *record = calloc(1, sizeof *record), *there;
@@ -180,6 +193,7 @@ static struct kernel learn(CUfunction function)
     if (!record)
         return unknown;
     record->kernel.function = function;
+    record->kernel.most_threads = most_threads(function);
     learn_name(&record->kernel);
     listed = list_params(record);
     pthread_rwlock_wrlock(&lock);

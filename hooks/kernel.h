@@ -16,6 +16,7 @@
 struct kernel {
     CUfunction function; /* or a CUkernel: a launch accepts either */
     bool closed;
+    unsigned most_threads; /* in a block; UINT_MAX where the driver does not say */
     unsigned count;
     struct kernel_param {
         size_t offset, size;

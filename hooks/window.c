@@ -58,9 +58,8 @@ static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
 static struct window filling, submitting;
-static CUresult pending_error;
-static uint64_t pending_streams; /* whose work it left undone and who have not been told, as window_bit */
-static uint64_t pushes;          /* the helper tells by it whether the job was quiet */
+static CUresult failure; /* of a submission: what was held behind it was left undone */
+static uint64_t pushes;  /* the helper tells by it whether the job was quiet */
 static bool helper_runs, stopping;
 static uint64_t filling_streams, submitting_streams; /* under lock; window_streams is their union */
 
@@ -69,19 +68,9 @@ _Atomic uint64_t window_streams;
 /* With the lock. */
 static void streams_publish(void)
 {
-    atomic_store_explicit(&window_streams, filling_streams | submitting_streams | pending_streams,
+    atomic_store_explicit(&window_streams,
+                          failure != CUDA_SUCCESS ? UINT64_MAX : filling_streams | submitting_streams,
                           memory_order_release);
-}
-
-/* With the lock: the error that these streams have not been told. That of the legacy stream's work is told
- * once. */
-static CUresult error_take(uint64_t streams)
-{
-    CUresult status = pending_streams & streams ? pending_error : CUDA_SUCCESS;
-
-    if (status != CUDA_SUCCESS)
-        pending_streams &= pending_streams == UINT64_MAX ? 0 : ~streams;
-    return status;
 }
 
 static bool reserve(void **array, uint32_t *capacity, uint32_t wanted, size_t size)
@@ -189,7 +178,8 @@ static struct held *hold_begin(enum held_kind kind, CUstream stream, const struc
 
     pthread_mutex_lock(&lock);
     /* While another submits, only what must stay behind it is held. */
-    if (stopping || (submitting_streams && !(window_bit(stream) & (submitting_streams | filling_streams))) ||
+    if (stopping || failure != CUDA_SUCCESS ||
+        (submitting_streams && !(window_bit(stream) & (submitting_streams | filling_streams))) ||
         !helper_start() ||
         !reserve((void **)&filling.held, &filling.capacity, filling.count + 1, sizeof *filling.held) ||
         !reserve((void **)&filling.touches, &filling.touch_capacity, filling.touch_count + count,
@@ -205,14 +195,10 @@ static struct held *hold_begin(enum held_kind kind, CUstream stream, const struc
     return held;
 }
 
-/*
- * True where it is held now. *status: an error that waited to be told, or that of a full window's submission;
- * not told to a free, whose result programs log and forget.
- */
+/* True where it is held now. *status: that of a full window's submission. */
 static bool hold_end(const struct held *held, CUresult *status)
 {
-    bool full, frees;
-    uint64_t bit;
+    bool full;
 
     if (!held) {
         pthread_mutex_unlock(&lock);
@@ -221,20 +207,12 @@ static bool hold_end(const struct held *held, CUresult *status)
     filling.touch_count += held->touch_count;
     full = ++filling.count >= options_get()->window;
     pushes++;
-    frees = held->kind == HELD_FREE; /* held is no longer there without the lock */
-    bit = window_bit(held->stream);
-    *status = error_take(frees ? 0 : bit);
-    filling_streams |= bit;
+    filling_streams |= window_bit(held->stream);
     streams_publish();
     if (filling.count == 1)
         pthread_cond_signal(&filled);
     pthread_mutex_unlock(&lock);
-    if (full) {
-        CUresult submitted = window_submit_held(frees || *status != CUDA_SUCCESS ? 0 : bit);
-
-        if (*status == CUDA_SUCCESS)
-            *status = submitted;
-    }
+    *status = full ? window_submit_held() : CUDA_SUCCESS;
     return true;
 }
 
@@ -266,12 +244,28 @@ static bool copy_params(struct held *held, const struct kernel *kernel, const CU
     return true;
 }
 
+/* Launches that the driver refuses, and those that record an event of the job's, which others may wait for.
+ */
+static bool refused(const struct kernel *kernel, const CUlaunchConfig *config)
+{
+    uint64_t threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ;
+
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
+            config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+            return true;
+    return !threads || threads > kernel->most_threads || !config->gridDimX || !config->gridDimY ||
+           !config->gridDimZ;
+}
+
 bool window_hold_launch(const struct kernel *kernel, const CUlaunchConfig *config, bool plain, void **params,
                         const struct touches *touches, CUresult *status)
 {
     struct held *held;
 
-    if (!may_hold(config->hStream) || (kernel->count && !params) || touches->mixed || touches->failed)
+    /* What the driver would refuse at once, or cannot be in HBM at once, is refused at once. */
+    if (!may_hold(config->hStream) || (kernel->count && !params) || touches->mixed || touches->failed ||
+        refused(kernel, config) || !cache_op_fits(gpu_at(0)->cache, touches->touch, touches->count))
         return false;
     held = hold_begin(plain ? HELD_LAUNCH : HELD_LAUNCH_EX, config->hStream, touches->touch, touches->count);
     if (held && !copy_params(held, kernel, config, params))
@@ -412,7 +406,8 @@ static CUresult submit_one(struct gpu *gpu, const struct window *window, const s
     if (error == -ENOMEM) {
         char what[160];
 
-        snprintf(what, sizeof what, "kernel %s", held->kind < HELD_COPY ? held->launch.name : "(copy)");
+        snprintf(what, sizeof what, held->kind < HELD_COPY ? "kernel %s" : "a copy or memset%s",
+                 held->kind < HELD_COPY ? held->launch.name : "");
         operation_explain(&op.failure, what);
     }
     if (error)
@@ -445,8 +440,8 @@ static struct cache_planned_op *describe(const struct window *window)
     return ops;
 }
 
-/* With the turn. *undone: the streams of what failed and of what was not launched for it. */
-static CUresult submit_window(struct gpu *gpu, const struct window *window, uint64_t *undone)
+/* With the turn. */
+static CUresult submit_window(struct gpu *gpu, const struct window *window)
 {
     struct cache_planned_op *ops = describe(window);
     CUcontext current = NULL, before = NULL, popped;
@@ -471,13 +466,9 @@ static CUresult submit_window(struct gpu *gpu, const struct window *window, uint
         }
         if (ops)
             cache_window_step(gpu->cache, i);
-        if (first_error != CUDA_SUCCESS && held->kind != HELD_FREE) {
-            *undone |= window_bit(held->stream);
+        if (first_error != CUDA_SUCCESS && held->kind != HELD_FREE)
             continue; /* what depends on it would compute with garbage */
-        }
         status = submit_one(gpu, window, held);
-        if (status != CUDA_SUCCESS)
-            *undone |= window_bit(held->stream);
         if (first_error == CUDA_SUCCESS)
             first_error = status;
     }
@@ -489,10 +480,9 @@ static CUresult submit_window(struct gpu *gpu, const struct window *window, uint
     return first_error;
 }
 
-CUresult window_submit_held(uint64_t streams)
+CUresult window_submit_held(void)
 {
     CUresult status;
-    uint64_t undone = 0;
     struct window empty;
 
     pthread_mutex_lock(&turn);
@@ -506,16 +496,13 @@ CUresult window_submit_held(uint64_t streams)
     filling_streams = 0;
     streams_publish();
     pthread_mutex_unlock(&lock);
-    status = submitting.count ? submit_window(gpu_at(0), &submitting, &undone) : CUDA_SUCCESS;
+    status = submitting.count ? submit_window(gpu_at(0), &submitting) : CUDA_SUCCESS;
     submitting.count = 0;
     pthread_mutex_lock(&lock);
     submitting_streams = 0;
-    if (status != CUDA_SUCCESS) {
-        if (!pending_streams)
-            pending_error = status;
-        pending_streams |= undone;
-    }
-    status = error_take(streams);
+    if (failure == CUDA_SUCCESS)
+        failure = status;
+    status = failure;
     streams_publish();
     pthread_mutex_unlock(&lock);
     pthread_mutex_unlock(&turn);
@@ -524,8 +511,7 @@ CUresult window_submit_held(uint64_t streams)
 
 void window_submit_quietly(CUstream stream)
 {
-    if (shim_active() && atomic_load_explicit(&window_streams, memory_order_acquire) & window_bit(stream))
-        (void)window_submit_held(0);
+    (void)window_submit_for(stream);
 }
 
 void window_stop(void)

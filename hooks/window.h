@@ -6,10 +6,11 @@
  * query, event, host function or other operation, a full window, and 200 us without a call, by the one helper
  * thread. Order is that of the calls, over all streams and threads.
  *
- * A held operation has a copy of its parameters. An error of its submission is returned by the next call in a
- * stream whose work it left undone, or for all streams, as CUDA returns errors of work queued earlier; what
- * was held behind it is not launched (frees are done). Calls that give something back do not return it:
- * programs log what those say and go on.
+ * A held operation has a copy of its parameters. What the driver or the cache would refuse at once is not
+ * held, so that the job is told at the call. If a submission fails all the same (the host tier is full, the
+ * driver fails), what was held behind it is left undone, and as after a kernel's fault in CUDA every later
+ * call but those that give something back returns the error: the job was told that the operation was
+ * accepted, and must not go on with what it did not do.
  *
  * Threads: any. While somebody submits, what others do in the same streams is held behind it; in other
  * streams it is done at once, so that a thread that something already submitted waits for (a host function, a
@@ -21,7 +22,7 @@
 #include "hooks/kernel.h"
 #include "hooks/touches.h"
 
-/* Streams that have something held or being submitted, as bits of window_bit; also set while an error waits.
+/* Streams that have something held or being submitted, as bits of window_bit; all once a submission failed.
  */
 extern _Atomic uint64_t window_streams;
 
@@ -33,16 +34,15 @@ static inline uint64_t window_bit(CUstream stream)
     return UINT64_C(2) << ((uint64_t)(uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15) >> 58) % 63;
 }
 
-/* Submits what is held and waits until others have. An error by which work of these streams was left undone,
- * if none of them was told yet. */
-CUresult window_submit_held(uint64_t streams);
+/* Submits what is held and waits until others have. The error of a submission, this one's or an earlier
+ * one's. */
+CUresult window_submit_held(void);
 
 /* Before a call that may concern any stream. */
 static inline CUresult window_submit(void)
 {
-    return shim_active() && atomic_load_explicit(&window_streams, memory_order_acquire)
-               ? window_submit_held(UINT64_MAX)
-               : CUDA_SUCCESS;
+    return shim_active() && atomic_load_explicit(&window_streams, memory_order_acquire) ? window_submit_held()
+                                                                                        : CUDA_SUCCESS;
 }
 
 /*
@@ -52,11 +52,11 @@ static inline CUresult window_submit(void)
 static inline CUresult window_submit_for(CUstream stream)
 {
     return shim_active() && atomic_load_explicit(&window_streams, memory_order_acquire) & window_bit(stream)
-               ? window_submit_held(window_bit(stream))
+               ? window_submit_held()
                : CUDA_SUCCESS;
 }
 
-/* The same where the caller has no use for the error: the next call that submits returns it. */
+/* The same where the caller has no use for the error. */
 void window_submit_quietly(CUstream stream);
 
 /*

@@ -321,6 +321,7 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuKernelSetAttribute, PFN_cuKernelSetAttribute_v12000)
 
 #define HBMSPILL_REAL(X) \
+    X(cuFuncGetAttribute, PFN_cuFuncGetAttribute_v2020) \
     X(cuEventQuery, PFN_cuEventQuery_v2000) \
     X(cuEventSynchronize, PFN_cuEventSynchronize_v2000) \
     X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000) \
