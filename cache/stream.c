@@ -303,12 +303,14 @@ int streams_hold(struct streams *streams, unsigned index)
     struct stream *stream = &streams->stream[index];
     int error = stream_record_own(streams, index); /* what is before it can then be waited for on its own */
 
+    if (error) /* streams_held does not follow */
+        return error;
     if (!stream->hold_first) {
         stream->hold_first = stream->seq + 1;
         streams->holds++;
     }
     stream->hold_last = UINT64_MAX;
-    return error;
+    return 0;
 }
 
 void streams_held(struct streams *streams, unsigned index)

@@ -41,6 +41,13 @@ SUBMITTING_HOOKS(cuStreamSetAttribute,
                  (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value),
                  (stream, attribute, value))
 SUBMITTING_HOOKS(cuStreamCopyAttributes, (CUstream stream, CUstream src), (stream, src))
+SUBMITTING_HOOKS(cuMemcpyHtoAAsync_v2,
+                 (CUarray dst, size_t offset, const void *src, size_t size, CUstream stream),
+                 (dst, offset, src, size, stream))
+SUBMITTING_HOOKS(cuMemcpyAtoHAsync_v2, (void *dst, CUarray src, size_t offset, size_t size, CUstream stream),
+                 (dst, src, offset, size, stream))
+SUBMITTING_HOOKS(cuMemMapArrayAsync, (CUarrayMapInfo * list, unsigned count, CUstream stream),
+                 (list, count, stream))
 SUBMITTING_HOOKS(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
 SUBMITTING_HOOKS(cuSignalExternalSemaphoresAsync,
                  (const CUexternalSemaphore *semaphores, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *params,

@@ -220,6 +220,22 @@ TOUCHING_HOOK(cuMemcpy3DBatchAsync_v2_ptsz,
               (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, unsigned long long flags, CUstream stream),
               (count, list, flags, stream), stream, true, batch_3d(&touches, list, count))
 
+static void decompressed(struct touches *touches, const CUmemDecompressParams *list, size_t count)
+{
+    for (size_t i = 0; list && i < count; i++) {
+        touches_add(touches, (uintptr_t)list[i].src, CACHE_READ);
+        touches_add(touches, (uintptr_t)list[i].dst, CACHE_READ | CACHE_WRITE);
+        touches_add(touches, (uintptr_t)list[i].dstActBytes, CACHE_READ | CACHE_WRITE);
+    }
+}
+
+TOUCHING_HOOK(cuMemBatchDecompressAsync,
+              (CUmemDecompressParams * list, size_t count, unsigned flags, size_t *failed, CUstream stream),
+              (list, count, flags, failed, stream), stream, false, decompressed(&touches, list, count))
+TOUCHING_HOOK(cuMemBatchDecompressAsync_ptsz,
+              (CUmemDecompressParams * list, size_t count, unsigned flags, size_t *failed, CUstream stream),
+              (list, count, flags, failed, stream), stream, true, decompressed(&touches, list, count))
+
 /* Uses without an end. */
 #define FIXING_HOOK(symbol, parameters, arguments, address)                                                  \
     CUresult hook_##symbol parameters                                                                        \
@@ -230,15 +246,23 @@ TOUCHING_HOOK(cuMemcpy3DBatchAsync_v2_ptsz,
     }
 
 /* The plain names are the first versions, with the same parameters. */
+/* Made to stay, and an operation of the stream like any other, so that a free behind it comes after it. */
+#define VALUE_HOOK(symbol, type, per_thread_stream)                                                          \
+    static TOUCHING(                                                                                         \
+        symbol##_now, symbol, (CUstream stream, CUdeviceptr address, type value, unsigned flags),            \
+        (stream, address, value, flags), stream, per_thread_stream, WRITES(address, sizeof(type)))           \
+        CUresult hook_##symbol(CUstream stream, CUdeviceptr address, type value, unsigned flags)             \
+    {                                                                                                        \
+        CUresult status = shim_active() ? operation_fix(address, #symbol) : CUDA_SUCCESS;                    \
+                                                                                                             \
+        return status == CUDA_SUCCESS ? symbol##_now(stream, address, value, flags) : status;                \
+    }
+
 #define VALUE_HOOKS(symbol, type)                                                                            \
-    FIXING_HOOK(symbol, (CUstream stream, CUdeviceptr address, type value, unsigned flags),                  \
-                (stream, address, value, flags), address)                                                    \
-    FIXING_HOOK(symbol##_ptsz, (CUstream stream, CUdeviceptr address, type value, unsigned flags),           \
-                (stream, address, value, flags), address)                                                    \
-    FIXING_HOOK(symbol##_v2, (CUstream stream, CUdeviceptr address, type value, unsigned flags),             \
-                (stream, address, value, flags), address)                                                    \
-    FIXING_HOOK(symbol##_v2_ptsz, (CUstream stream, CUdeviceptr address, type value, unsigned flags),        \
-                (stream, address, value, flags), address)
+    VALUE_HOOK(symbol, type, false)                                                                          \
+    VALUE_HOOK(symbol##_ptsz, type, true)                                                                    \
+    VALUE_HOOK(symbol##_v2, type, false)                                                                     \
+    VALUE_HOOK(symbol##_v2_ptsz, type, true)
 
 VALUE_HOOKS(cuStreamWaitValue32, cuuint32_t)
 VALUE_HOOKS(cuStreamWaitValue64, cuuint64_t)

@@ -188,7 +188,8 @@ static struct held *hold_begin(enum held_kind kind, CUstream stream, const struc
     held = &filling.held[filling.count];
     *held = (struct held){
         .kind = kind, .stream = stream, .touch_first = filling.touch_count, .touch_count = count};
-    if (hbmspill_real.cuCtxGetCurrent(&held->context) != CUDA_SUCCESS)
+    /* The cache's own calls are made in the context of the held operation. */
+    if (hbmspill_real.cuCtxGetCurrent(&held->context) != CUDA_SUCCESS || held->context != gpu_at(0)->context)
         return NULL;
     if (count)
         memcpy(filling.touches + filling.touch_count, touches, count * sizeof *touches);

@@ -24,6 +24,8 @@
 #undef cuGetProcAddress
 #undef cuGetProcAddress_v2
 #undef cuMemAllocAsync
+#undef cuMemMapArrayAsync
+#undef cuMemBatchDecompressAsync
 #undef cuGraphicsUnmapResources
 #undef cuGraphicsMapResources
 #undef cuWaitExternalSemaphoresAsync
@@ -296,6 +298,14 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuStreamSetAttribute_ptsz, PFN_cuStreamSetAttribute_v11000_ptsz) \
     X(cuStreamCopyAttributes, PFN_cuStreamCopyAttributes_v11000) \
     X(cuStreamCopyAttributes_ptsz, PFN_cuStreamCopyAttributes_v11000_ptsz) \
+    X(cuMemBatchDecompressAsync, PFN_cuMemBatchDecompressAsync_v12060) \
+    X(cuMemBatchDecompressAsync_ptsz, PFN_cuMemBatchDecompressAsync_v12060_ptsz) \
+    X(cuMemcpyHtoAAsync_v2, PFN_cuMemcpyHtoAAsync_v3020) \
+    X(cuMemcpyHtoAAsync_v2_ptsz, PFN_cuMemcpyHtoAAsync_v7000_ptsz) \
+    X(cuMemcpyAtoHAsync_v2, PFN_cuMemcpyAtoHAsync_v3020) \
+    X(cuMemcpyAtoHAsync_v2_ptsz, PFN_cuMemcpyAtoHAsync_v7000_ptsz) \
+    X(cuMemMapArrayAsync, PFN_cuMemMapArrayAsync_v11010) \
+    X(cuMemMapArrayAsync_ptsz, PFN_cuMemMapArrayAsync_v11010_ptsz) \
     X(cuGraphUpload, PFN_cuGraphUpload_v11010) \
     X(cuGraphUpload_ptsz, PFN_cuGraphUpload_v11010_ptsz) \
     X(cuSignalExternalSemaphoresAsync, PFN_cuSignalExternalSemaphoresAsync_v10000) \

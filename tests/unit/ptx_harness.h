@@ -54,23 +54,23 @@ void check_threads(const char *text, uint32_t grid, uint32_t block, uint32_t (*e
 /* The beginning of a kernel for parse_format; %i is the thread's index in the grid. */
 #define PTX_START                                                                                            \
     PTX_HEAD                                                                                                 \
-        ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n.reg .pred %%p<9>;\n.reg .b16 %%h<9>;\n"     \
-        ".reg .b32 %%r<20>, %%i, %%e, %%x, %%y;\n.reg .b64 %%rd<20>, %%in, %%out;\nld.param.u64 %%in, "      \
-        "[in];\n"                                                                                            \
-        "ld.param.u64 %%out, [out];\nmov.u32 %%x, %%ctaid.x;\nmov.u32 %%y, %%ntid.x;\nmov.u32 %%i, "         \
-        "%%tid.x;\n"                                                                                         \
-        "mad.lo.u32 %%i, %%x, %%y, %%i;\n"
+    ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n.reg .pred %%p<9>;\n.reg .b16 %%h<9>;\n"         \
+    ".reg .b32 %%r<20>, %%i, %%e, %%x, %%y;\n.reg .b64 %%rd<20>, %%in, %%out;\nld.param.u64 %%in, "          \
+    "[in];\n"                                                                                                \
+    "ld.param.u64 %%out, [out];\nmov.u32 %%x, %%ctaid.x;\nmov.u32 %%y, %%ntid.x;\nmov.u32 %%i, "             \
+    "%%tid.x;\n"                                                                                             \
+    "mad.lo.u32 %%i, %%x, %%y, %%i;\n"
 
 /* A whole kernel for check_threads: %x is what each thread puts out. */
 #define KERNEL(registers, body)                                                                              \
     PTX_HEAD                                                                                                 \
-        ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n.reg .pred %p<20>;\n.reg .b32 %r<40>, %i, "  \
-        "%x, %y;\n"                                                                                          \
-        ".reg .b64 %rd<20>, %in, %out;\n" registers                                                          \
-        "ld.param.u64 %in, [in];\nld.param.u64 %out, [out];\nmov.u32 %x, %ctaid.x;\nmov.u32 %y, %ntid.x;\n"  \
-        "mov.u32 %i, %tid.x;\nmad.lo.u32 %i, %x, %y, %i;\nmul.wide.u32 %rd0, %i, 4;\nadd.u64 %out, %out, "   \
-        "%rd0;\n"                                                                                            \
-        "add.u64 %in, %in, %rd0;\n" body "\nst.global.u32 [%out], %x;\nret;\n}\n"
+    ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n.reg .pred %p<20>;\n.reg .b32 %r<40>, %i, "      \
+    "%x, %y;\n"                                                                                              \
+    ".reg .b64 %rd<20>, %in, %out;\n" registers                                                              \
+    "ld.param.u64 %in, [in];\nld.param.u64 %out, [out];\nmov.u32 %x, %ctaid.x;\nmov.u32 %y, %ntid.x;\n"      \
+    "mov.u32 %i, %tid.x;\nmad.lo.u32 %i, %x, %y, %i;\nmul.wide.u32 %rd0, %i, 4;\nadd.u64 %out, %out, "       \
+    "%rd0;\n"                                                                                                \
+    "add.u64 %in, %in, %rd0;\n" body "\nst.global.u32 [%out], %x;\nret;\n}\n"
 
 /* Runs the suites once for each set of vector instructions that the machine has; the process's exit status.
  */
