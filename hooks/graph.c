@@ -87,12 +87,12 @@ static void forget(struct graph **table, const void *handle)
         HASH_ITER(hh, graphs, body, next)
         {
             if (body->parent == handle) {
-                /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): `next' was read before */
                 HASH_DEL(graphs, body);
                 sets_free(body->sets);
                 free(body);
             }
         }
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what was freed is no longer in the table */
         HASH_FIND_PTR(graphs, &none, body);
         if (body && HASH_COUNT(graphs) == 1) { /* no graph is left that such a node could be in */
             HASH_DEL(graphs, body);
