@@ -284,7 +284,9 @@ bool window_hold_copy(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream st
     const struct cache_touch touches[] = {{dst, CACHE_WRITE | CACHE_READ}, {src, CACHE_READ}};
     struct held *held;
 
-    if (!may_hold(stream) || !gpu_of_address(dst) || !gpu_of_address(src))
+    /* What does not fit is served in the slots instead. */
+    if (!may_hold(stream) || !gpu_of_address(dst) || !gpu_of_address(src) ||
+        !cache_op_fits(gpu_at(0)->cache, touches, 2))
         return false;
     held = hold_begin(HELD_COPY, stream, touches, 2);
     if (held) {
@@ -302,7 +304,7 @@ bool window_hold_memset(CUdeviceptr dst, unsigned value, unsigned width, size_t 
     const struct cache_touch touch = {dst, CACHE_WRITE | CACHE_READ};
     struct held *held;
 
-    if (!may_hold(stream) || !gpu_of_address(dst))
+    if (!may_hold(stream) || !gpu_of_address(dst) || !cache_op_fits(gpu_at(0)->cache, &touch, 1))
         return false;
     held = hold_begin(HELD_MEMSET, stream, &touch, 1);
     if (held) {

@@ -168,6 +168,22 @@ static void errors(void)
     CHECK_WORDS(small, WORDS, 2);
 }
 
+/* A copy whose ends are not in HBM together is made all the same. */
+static void copies_that_do_not_fit(void)
+{
+    CUstream stream = begin();
+    CUdeviceptr from, to;
+
+    CU(cuMemAllocAsync(&from, 24 * MIB, stream));
+    CU(cuMemAllocAsync(&to, 24 * MIB, stream));
+    job_fill(from, 6 * MIB, 1, stream);
+    CU(cuMemcpyDtoDAsync(to, from, 24 * MIB, stream));
+    job_fill(from, 6 * MIB, 2, stream);
+    CU(cuStreamSynchronize(stream));
+    CHECK_WORDS(to, 6 * MIB, 1);
+    CHECK_WORDS(from, 6 * MIB, 2);
+}
+
 /*
  * A submission that fails: HBM and the host tier are full. Whatever the job does next it is told, in every
  * stream, however often it asks; only what gives something back succeeds.
@@ -302,6 +318,7 @@ int main(int argc, char **argv)
         {.name = "arguments_are_copied", .job = arguments_are_copied, .inspect = inspect_held},
         {.name = "mixed", .job = mixed, .flags = SCENARIO_SPILLS, .inspect = inspect_held},
         {.name = "errors", .job = errors, .flags = SCENARIO_NOT_NATIVE, .inspect = inspect_held},
+        {.name = "copies_that_do_not_fit", .job = copies_that_do_not_fit, .inspect = inspect_held},
         {.name = "errors_stay",
          .job = errors_stay,
          .flags = SCENARIO_NOT_NATIVE | SCENARIO_UNCOUNTED,
