@@ -295,10 +295,6 @@ uint64_t cache_release(struct cache *cache, uint64_t bytes)
     while (released < bytes && !error) {
         struct need need;
 
-        if (cache->placing) {
-            pthread_cond_wait(&cache->changed, &cache->lock);
-            continue;
-        }
         held = cache->frames.held;
         error = release_step(cache, bytes - released, &need);
         if (cache->frames.held < held)

@@ -12,7 +12,7 @@
 struct cache {
     /* Guards everything below. Rank: taken after no other lock of ours; nothing is taken inside it. */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* pins went, the placer left, a slot came back */
+    pthread_cond_t changed; /* pins went, a slot came back */
 
     const struct device_ops *ops;
     struct cache_config config;
@@ -25,7 +25,6 @@ struct cache {
     struct segment *idle; /* segments with frames but without contents, least recently used first */
     uint64_t tick;        /* operations begun */
     unsigned in_flight;   /* operations between begin and end */
-    bool placing;         /* one operation at a time may be looking for room */
     bool pressure;        /* HBM was full once: events are worth recording */
     bool record_always;   /* cache_record_always */
     uint64_t live_bytes;  /* asked for by the job */

@@ -1,9 +1,9 @@
 /*
  * An operation of the job: pin what it touches, bring it in, order it, let it go, note it.
  *
- * Only one operation at a time looks for room (`placing'), so that two cannot each hold half of what both
- * need. It gives that right up, with its pins, whenever something has to be waited for; what it gathered so
- * far stays where it is and may be taken by another.
+ * Looking for room goes on with the lock held, so two operations cannot each hold half of what both need.
+ * Whenever something has to be waited for, the lock is released and the pins are given up first; what was
+ * gathered so far stays where it is and may be taken by another.
  */
 #include "cache/operation.h"
 #include <errno.h>
@@ -75,7 +75,6 @@ static void op_use(struct cache *cache, struct cache_op *op)
     for (unsigned i = 0; i < op->count; i++) {
         struct segment *segment = op->touched[i].segment;
 
-        segment->last_tick = cache->tick;
         if (segment->state == SEGMENT_RESIDENT)
             cache->policy.type->use(&cache->policy, segment);
     }
@@ -130,23 +129,15 @@ int op_place(struct cache *cache, struct cache_op *op)
             op_pin(op);
             return 0;
         }
-        if (cache->placing) {
-            pthread_cond_wait(&cache->changed, &cache->lock);
-            continue;
-        }
         error = op_fits(cache, op);
         if (error)
             return error;
-        cache->placing = true;
         op_pin(op);
         for (unsigned i = 0; i < op->count && !error; i++)
             if (!op->touched[i].in_slot)
                 error = residency_fill(cache, op->touched[i].segment, &need, &op->failure);
-        cache->placing = false;
-        if (!error) {
-            pthread_cond_broadcast(&cache->changed);
+        if (!error)
             return 0;
-        }
         op_unpin(cache, op);
         if (error == -EAGAIN)
             error = cache_satisfy(cache, &need);

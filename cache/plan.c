@@ -329,9 +329,8 @@ static void order_actions(struct plan *plan)
     }
 }
 
-void plan_free(struct cache *cache, struct plan *plan)
+void plan_free(struct plan *plan)
 {
-    (void)cache;
     for (uint32_t i = 0; i < plan->segment_count; i++)
         plan->segments[i].segment->plan_index = PLAN_NEVER;
     free(plan->segments);
@@ -376,7 +375,7 @@ int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned 
         error = plan->pending ? 0 : -ENOMEM;
     }
     if (error) {
-        plan_free(cache, plan);
+        plan_free(plan);
         return error;
     }
     order_actions(plan);

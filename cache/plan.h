@@ -72,7 +72,7 @@ struct plan {
 int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned count, struct plan **out);
 /* Issues what is due before operation `position'. May release and take the lock. */
 void plan_step(struct cache *cache, struct plan *plan, unsigned position);
-void plan_free(struct cache *cache, struct plan *plan);
+void plan_free(struct plan *plan);
 
 /* A position of the window among all. */
 static inline uint64_t plan_absolute(const struct cache *cache, uint32_t position)

@@ -87,8 +87,6 @@ static void fetches_go_on(struct cache *cache, struct plan *plan, unsigned posit
 void plan_step(struct cache *cache, struct plan *plan, unsigned position)
 {
     cache->plan_position = cache->plan_base + position;
-    while (cache->placing)
-        pthread_cond_wait(&cache->changed, &cache->lock);
     for (uint32_t i = plan->head[position]; i != PLAN_NEVER; i = plan->actions[i].next) {
         const struct plan_action *action = &plan->actions[i];
         struct segment *segment = plan->segments[action->segment].segment;
@@ -143,7 +141,7 @@ void cache_window_end(struct cache *cache)
     if (cache->plan) {
         plan_step(cache, cache->plan, cache->plan->length);
         cache->plan_base += cache->plan->length;
-        plan_free(cache, cache->plan);
+        plan_free(cache->plan);
         cache->plan = NULL;
         cache->last_births = cache->births;
         cache->births = 0;

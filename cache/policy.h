@@ -18,7 +18,7 @@ struct policy_type {
     const char *name;
     void (*insert)(struct policy *policy, struct segment *segment);
     void (*remove)(struct policy *policy, struct segment *segment);
-    void (*use)(struct policy *policy, struct segment *segment); /* segment->last_tick was just set */
+    void (*use)(struct policy *policy, struct segment *segment); /* an operation named it */
     /* The segment to evict, one for which policy_movable() holds. NULL: there is none. */
     struct segment *(*victim)(struct policy *policy);
 };

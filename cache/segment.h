@@ -58,7 +58,6 @@ struct segment {
     bool listed_idle;   /* in the list of those with frames but without contents */
     bool behind;        /* while a victim is chosen: its uses stand behind a host function */
     uint64_t mark;      /* the operation that named it last: finds duplicates */
-    uint64_t last_tick; /* the cache's operation count at its last use */
     struct segment *prev, *next; /* the policy's list, or the idle list */
     struct edges ready;          /* every operation comes after these */
     struct edges last_use;       /* the job's operations on its frames */
