@@ -1,6 +1,6 @@
 #include "cache/tools/replay.h"
 #include "cache/cache.h"
-#include "cache/tools/machine.h"
+#include "model/machine.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * What can be said of a tape before it is run: how long its operations take, its rounds, what is live.
  */
 #include "cache/cache.h"
-#include "cache/tools/machine.h"
+#include "model/machine.h"
 #include "cache/tools/replay.h"
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #ifndef HBMSPILL_CACHE_TOOLS_SIMULATION_INTERNAL_H
 #define HBMSPILL_CACHE_TOOLS_SIMULATION_INTERNAL_H
 
-#include "cache/tools/machine.h"
+#include "model/machine.h"
 #include "cache/tools/simulation.h"
 
 #define SIMULATION_DEVICE_BASE                                                                               \

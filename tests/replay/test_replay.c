@@ -4,7 +4,7 @@
  *
  * A loop over SIX buffers of 4 MiB in rounds. With room for four, LRU misses every time: 24 MiB in a round.
  */
-#include "cache/tools/machine.h"
+#include "model/machine.h"
 #include "cache/tools/replay.h"
 #include <check.h>
 #include <errno.h>

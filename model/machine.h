@@ -5,8 +5,8 @@
  * scripts/bound reads the lines `#define MACHINE_...' of this file, so that both use the same. Rates are
  * bytes per second, times nanoseconds.
  */
-#ifndef HBMSPILL_CACHE_TOOLS_MACHINE_H
-#define HBMSPILL_CACHE_TOOLS_MACHINE_H
+#ifndef MODEL_MACHINE_H
+#define MODEL_MACHINE_H
 
 /*
  * X(name, in, out, in while out is busy, out while in is busy)
@@ -51,7 +51,7 @@
 #define MACHINE_HOST_RESERVE 2000 /* [assumed] */
 /* Pinning, published: 0.4 to 0.5 s a GiB with cuMemHostAlloc. Nanoseconds a byte. */
 #define MACHINE_HOST_PIN_BYTE 0.42
-/* cuEventRecord, cuStreamWaitEvent, cuEventQuery, cuMemcpyAsync of the cache's own. [assumed] */
+/* cuEventRecord, cuStreamWaitEvent, cuEventQuery, cuMemcpyAsync of those that order copies. [assumed] */
 #define MACHINE_HOST_EVENT 600
 #define MACHINE_HOST_WAIT 600
 #define MACHINE_HOST_QUERY 300
