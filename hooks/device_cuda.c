@@ -150,6 +150,29 @@ static int cuda_event_synchronize(void *ctx, uint64_t event)
     return RELAXED(ctx, cuEventSynchronize((CUevent)(uintptr_t)event));
 }
 
+static int cuda_timer_create(void *ctx, uint64_t *event)
+{
+    struct gpu *gpu = ctx;
+    CUevent made;
+    int error = RELAXED(gpu, cuEventCreate(&made, CU_EVENT_DEFAULT));
+
+    if (!error)
+        *event = (uint64_t)(uintptr_t)made;
+    return error;
+}
+
+static int cuda_elapsed(void *ctx, uint64_t start, uint64_t end, double *nanoseconds)
+{
+    struct gpu *gpu = ctx;
+    float milliseconds;
+    int error =
+        RELAXED(gpu, cuEventElapsedTime(&milliseconds, (CUevent)(uintptr_t)start, (CUevent)(uintptr_t)end));
+
+    if (!error)
+        *nanoseconds = (double)milliseconds * 1e6;
+    return error;
+}
+
 void device_cuda_init(struct gpu *gpu)
 {
     gpu->ops = (struct device_ops){.ctx = gpu,
@@ -170,5 +193,7 @@ void device_cuda_init(struct gpu *gpu)
                                    .event_record = cuda_event_record,
                                    .stream_wait = cuda_stream_wait,
                                    .event_query = cuda_event_query,
-                                   .event_synchronize = cuda_event_synchronize};
+                                   .event_synchronize = cuda_event_synchronize,
+                                   .timer_create = cuda_timer_create,
+                                   .elapsed = cuda_elapsed};
 }

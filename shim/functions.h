@@ -352,6 +352,7 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuStreamGetCaptureInfo_v3, PFN_cuStreamGetCaptureInfo_v12030) \
     X(cuThreadExchangeStreamCaptureMode, PFN_cuThreadExchangeStreamCaptureMode_v10010) \
     X(cuEventCreate, PFN_cuEventCreate_v2000) \
+    X(cuEventElapsedTime, PFN_cuEventElapsedTime_v2000) \
     X(cuFuncGetModule, PFN_cuFuncGetModule_v11000) \
     X(cuFuncGetName, PFN_cuFuncGetName_v12030) \
     X(cuFuncGetParamInfo, PFN_cuFuncGetParamInfo_v12040) \

@@ -5,8 +5,8 @@
  * HBM without end, and prints what that says. Exit: 0 done; 1 the trace cannot be read; 2 wrong usage; 3 the
  * job does not fit (one of the sizes, in a sweep).
  */
-#include "model/machine.h"
 #include "cache/tools/replay.h"
+#include "model/machine.h"
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>

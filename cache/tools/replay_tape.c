@@ -2,8 +2,8 @@
  * What can be said of a tape before it is run: how long its operations take, its rounds, what is live.
  */
 #include "cache/cache.h"
-#include "model/machine.h"
 #include "cache/tools/replay.h"
+#include "model/machine.h"
 #include <stdlib.h>
 
 uint64_t replay_frame_size(uint64_t hbm)

@@ -71,8 +71,10 @@ static bool stream_pump(struct simulation *simulation, struct stream *stream)
             break;
         case OP_RECORD:
             event = &simulation->events[op->number];
-            if (event->done < op->version)
+            if (event->done < op->version) {
                 event->done = op->version;
+                event->time = simulation->device;
+            }
             pop(stream);
             news = true;
             break;

@@ -43,6 +43,7 @@ struct engine {
 
 struct event {
     uint32_t recorded, done; /* versions */
+    double time;             /* of the last one done */
 };
 
 struct simulation {

@@ -147,7 +147,7 @@ static int sim_event_create(void *ctx, uint64_t *event)
             return -ENOMEM;
         simulation->event_capacity = capacity;
     }
-    simulation->events[simulation->event_count] = (struct event){0, 0};
+    simulation->events[simulation->event_count] = (struct event){0};
     *event = simulation->event_count++;
     return 0;
 }
@@ -205,6 +205,19 @@ static int sim_event_synchronize(void *ctx, uint64_t event)
     return 0;
 }
 
+static int sim_elapsed(void *ctx, uint64_t start, uint64_t end, double *nanoseconds)
+{
+    struct simulation *simulation = ctx;
+    const struct event *from = &simulation->events[start], *to = &simulation->events[end];
+
+    cost(simulation, MACHINE_HOST_QUERY);
+    simulation_catch_up(simulation);
+    if (from->done < from->recorded || to->done < to->recorded)
+        return -EBUSY;
+    *nanoseconds = to->time - from->time;
+    return 0;
+}
+
 const struct device_ops *simulation_ops(struct simulation *simulation)
 {
     return &simulation->ops;
@@ -239,7 +252,9 @@ int simulation_create(const struct simulation_config *config, struct simulation 
                                           .event_record = sim_event_record,
                                           .stream_wait = sim_stream_wait,
                                           .event_query = sim_event_query,
-                                          .event_synchronize = sim_event_synchronize};
+                                          .event_synchronize = sim_event_synchronize,
+                                          .timer_create = sim_event_create,
+                                          .elapsed = sim_elapsed};
     *out = simulation;
     return 0;
 }

@@ -281,6 +281,7 @@ static int fake_event_create(void *ctx, uint64_t *event)
         fake->event_capacity = fake->event_capacity ? 2 * fake->event_capacity : 64;
         fake->recorded = realloc(fake->recorded, fake->event_capacity * sizeof(uint64_t));
         fake->done = realloc(fake->done, fake->event_capacity * sizeof(uint64_t));
+        fake->time = realloc(fake->time, fake->event_capacity * sizeof(uint64_t));
     }
     fake->recorded[fake->events] = fake->done[fake->events] = 0;
     *event = fake->events++;
@@ -351,35 +352,54 @@ static int fake_event_synchronize(void *ctx, uint64_t event)
     return 0;
 }
 
+/* An operation takes a microsecond. */
+static int fake_elapsed(void *ctx, uint64_t start, uint64_t end, double *nanoseconds)
+{
+    struct fake_device *fake = ctx;
+    GUARD(fake);
+
+    if (fails(fake))
+        return -EIO;
+    if (fake->done[start] < fake->recorded[start] || fake->done[end] < fake->recorded[end])
+        return -EBUSY;
+    *nanoseconds = 1000.0 * ((double)fake->time[end] - (double)fake->time[start]);
+    return 0;
+}
+
 static bool runnable(struct fake_device *fake, const struct fake_op *op)
 {
     return op->kind != FAKE_WAIT || fake->done[op->event] >= op->version;
 }
 
+/* Where a kernel looks: the first bytes of every granule's worth, and the last ones. */
+static uint64_t next_place(uint64_t bytes, uint64_t at)
+{
+    if (at == bytes - 8)
+        return bytes;
+    return at + FAKE_GRANULE < bytes - 8 ? at + FAKE_GRANULE : bytes - 8;
+}
+
 static void run_kernel(struct fake_device *fake, const struct fake_op *op)
 {
     for (unsigned i = 0; i < op->count; i++) {
-        uint64_t places[2] = {op->buffers[i], op->buffers[i] + op->bytes[i] - 8};
-
-        for (unsigned k = 0; k < 2; k++) {
-            unsigned char *memory = resolve(fake, places[k], 8);
+        for (uint64_t at = 0; at < op->bytes[i]; at = next_place(op->bytes[i], at)) {
+            unsigned char *memory = resolve(fake, op->buffers[i] + at, 8);
             uint64_t found;
 
             if (!memory)
                 continue;
             memcpy(&found, memory, 8);
-            if (op->expect[i] && found != op->expect[i])
+            if (op->expect[i] && found != fake_value(op->expect[i], at))
                 fake->mismatches++;
         }
     }
     for (unsigned i = 0; i < op->count; i++) {
-        uint64_t places[2] = {op->buffers[i], op->buffers[i] + op->bytes[i] - 8};
-
-        for (unsigned k = 0; k < 2 && op->value[i]; k++) {
-            unsigned char *memory = resolve(fake, places[k], 8);
+        for (uint64_t at = 0; op->value[i] && at < op->bytes[i]; at = next_place(op->bytes[i], at)) {
+            unsigned char *memory = resolve(fake, op->buffers[i] + at, 8);
+            uint64_t value = fake_value(op->value[i], at);
 
             if (memory)
-                memcpy(memory, &op->value[i], 8);
+                memcpy(memory, &value, 8);
         }
     }
 }
@@ -407,12 +427,14 @@ static void run_one(struct fake_device *fake, unsigned stream)
         run_kernel(fake, op);
         break;
     case FAKE_RECORD:
+        fake->time[op->event] = fake->operations_run;
         if (fake->done[op->event] < op->version)
             fake->done[op->event] = op->version;
         break;
     case FAKE_WAIT:
         break;
     }
+    fake->operations_run++;
     fake->head[stream] = op->next;
     if (!op->next)
         fake->tail[stream] = NULL;
@@ -478,7 +500,9 @@ void fake_init(struct fake_device *fake, uint64_t hbm, uint64_t host, uint64_t s
                 .event_record = fake_event_record,
                 .stream_wait = fake_stream_wait,
                 .event_query = fake_event_query,
-                .event_synchronize = fake_event_synchronize},
+                .event_synchronize = fake_event_synchronize,
+                .timer_create = fake_event_create,
+                .elapsed = fake_elapsed},
         .random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1,
         .hbm = hbm,
         .host = host,
@@ -497,4 +521,5 @@ void fake_fini(struct fake_device *fake)
     free(fake->mappings);
     free(fake->recorded);
     free(fake->done);
+    free(fake->time);
 }

@@ -31,7 +31,7 @@ struct fake_mapping {
 struct fake_op {
     enum { FAKE_COPY, FAKE_KERNEL, FAKE_RECORD, FAKE_WAIT } kind;
     uint64_t dst, src, size;        /* copy */
-    uint64_t buffers[FAKE_BUFFERS]; /* kernel: each gets `value', after `expect' was found in it */
+    uint64_t buffers[FAKE_BUFFERS]; /* kernel: each gets `value', after `expect' was found, by fake_value */
     uint64_t bytes[FAKE_BUFFERS];
     uint64_t expect[FAKE_BUFFERS]; /* 0: not checked */
     uint64_t value[FAKE_BUFFERS];  /* 0: only read */
@@ -52,12 +52,21 @@ struct fake_device {
     struct fake_op *head[FAKE_STREAMS], *tail[FAKE_STREAMS];
     unsigned streams;
     uint64_t *recorded, *done; /* per event: version recorded last, version completed */
+    uint64_t *time;            /* and when that was */
+    uint64_t operations_run;
     size_t events, event_capacity;
     unsigned faults, mismatches, frames_live, events_live, reserved;
     uint64_t calls;
     uint64_t fail_at; /* this call (counted from 1 over all of ops) returns -ENOMEM, or -EIO where that is not
                          possible */
 };
+
+/* What a buffer of that value has at an offset: every place something else, so that pieces are not mixed up.
+ */
+static inline uint64_t fake_value(uint64_t value, uint64_t offset)
+{
+    return value + (offset << 40);
+}
 
 void fake_init(struct fake_device *fake, uint64_t hbm, uint64_t host, uint64_t seed);
 void fake_fini(struct fake_device *fake);
