@@ -29,6 +29,8 @@
     X(fills, "count", "allocations moved back into HBM")                                                     \
     X(bytes_out, "bytes", "moved HBM to host by the shim")                                                   \
     X(bytes_in, "bytes", "moved host to HBM by the shim")                                                    \
+    X(measured_bytes_in, "bytes", "moved host to HBM to measure the link")                                   \
+    X(measured_bytes_out, "bytes", "moved HBM to host to measure the link")                                  \
     X(copies_waited_for, "count", "operations that were made to wait for a copy-in")                         \
     X(stream_waits, "count", "event waits put into streams")                                                 \
     X(host_waits, "count", "times a hook had to wait for the GPU")                                           \

@@ -7,6 +7,7 @@
  */
 #include "hooks/capture.h"
 #include "hooks/counters.h"
+#include "hooks/link.h"
 #include "hooks/operation.h"
 #include "hooks/outside.h"
 #include "hooks/pool.h"
@@ -31,6 +32,7 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
         count_add(passed_allocations, 1);
         return false;
     }
+    link_when_short(gpu);
     entered = gpu_enter(gpu);
     error = cache_alloc(gpu->cache, size, &address, &failure);
     gpu_leave(entered);

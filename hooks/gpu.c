@@ -208,8 +208,9 @@ static bool has_functions(void)
            real->cuMemGetAllocationGranularity && real->cuMemHostAlloc && real->cuMemFreeHost &&
            real->cuMemcpyAsync && real->cuStreamCreate && real->cuStreamDestroy_v2 &&
            real->cuStreamWaitEvent && real->cuEventCreate && real->cuEventDestroy_v2 && real->cuEventRecord &&
-           real->cuEventQuery && real->cuEventSynchronize && real->cuMemGetInfo_v2 && real->cuCtxGetCurrent &&
-           real->cuCtxPushCurrent_v2 && real->cuCtxPopCurrent_v2;
+           real->cuEventQuery && real->cuEventSynchronize && real->cuEventElapsedTime &&
+           real->cuMemGetInfo_v2 && real->cuCtxGetCurrent && real->cuCtxPushCurrent_v2 &&
+           real->cuCtxPopCurrent_v2;
 }
 
 static struct gpu *make(CUdevice device)
@@ -247,6 +248,7 @@ static struct gpu *make(CUdevice device)
     gpu->granularity = granularity;
     gpu->physical_total = total;
     device_cuda_init(gpu);
+    link_init(&gpu->link);
     config.frame_size = cache_frame_size(granularity, gpu->hbm_limit);
     config.hbm_limit = gpu->hbm_limit;
     config.host_limit = gpu->host_limit;

@@ -11,6 +11,7 @@
 #define HBMSPILL_HOOKS_GPU_H
 
 #include "cache/cache.h"
+#include "hooks/link.h"
 #include "shim/shim.h"
 
 enum { GPUS_MAX = 64 };
@@ -26,6 +27,7 @@ struct gpu {
     uint64_t physical_total; /* what the device has */
     uint64_t hbm_limit, host_limit;
     atomic_int last_error; /* CUresult behind the last -EIO */
+    struct link link;
 };
 
 /* The gpu of a device, NULL before its first managed allocation. */

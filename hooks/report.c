@@ -47,6 +47,19 @@ static void put(struct text *text, const char *format, ...)
         text->length += (size_t)length;
 }
 
+static void put_link(struct text *text, const struct link *link)
+{
+    struct link_rates rates;
+    bool measured = link_known(link, &rates);
+
+    put(text,
+        "\"link_measured\": %s, \"link_in_bytes_per_second\": %.0f, \"link_out_bytes_per_second\": %.0f, "
+        "\"link_in_both_bytes_per_second\": %.0f, \"link_out_both_bytes_per_second\": %.0f, "
+        "\"link_measuring_seconds\": %.6f",
+        measured ? "true" : "false", rates.in, rates.out, rates.in_both, rates.out_both,
+        measured ? link->seconds : 0);
+}
+
 /* Numbers and fixed names only: nothing in it needs escaping. */
 static void make_json(struct text *text, const struct statistics *sum)
 {
@@ -66,11 +79,13 @@ static void make_json(struct text *text, const struct statistics *sum)
         cache_usage(gpu->cache, &usage);
         put(text,
             "%s\n    {\"device\": %d, \"hbm_limit\": %llu, \"host_limit\": %llu, \"frame_bytes\": %llu, "
-            "\"outside_bytes\": %llu, \"host_bytes\": %llu, \"live_bytes\": %llu}",
+            "\"outside_bytes\": %llu, \"host_bytes\": %llu, \"live_bytes\": %llu,\n     ",
             i ? "," : "", gpu->device, (unsigned long long)usage.hbm_limit,
             (unsigned long long)usage.host_limit, (unsigned long long)usage.frames,
             (unsigned long long)usage.outside, (unsigned long long)usage.host,
             (unsigned long long)usage.live);
+        put_link(text, &gpu->link);
+        put(text, "}");
     }
     put(text, "%s]\n}\n", gpu_at(0) ? "\n  " : "");
 }

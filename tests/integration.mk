@@ -3,6 +3,7 @@ if HAVE_CHECK
 integration_tests = \
 	%D%/integration/test_alloc \
 	%D%/integration/test_copies \
+	%D%/integration/test_costs \
 	%D%/integration/test_faults \
 	%D%/integration/test_graphs \
 	%D%/integration/test_kernels \
@@ -32,6 +33,10 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_copies_SOURCES = %D%/integration/test_copies.c
 %C%_integration_test_copies_CFLAGS = $(integration_cflags)
 %C%_integration_test_copies_LDADD = $(integration_libs)
+
+%C%_integration_test_costs_SOURCES = %D%/integration/test_costs.c
+%C%_integration_test_costs_CFLAGS = $(integration_cflags)
+%C%_integration_test_costs_LDADD = $(integration_libs)
 
 %C%_integration_test_faults_SOURCES = %D%/integration/test_faults.c
 %C%_integration_test_faults_CFLAGS = $(integration_cflags)

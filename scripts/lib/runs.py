@@ -159,9 +159,12 @@ def disagreements(run, hbm):
     if peak > hbm:
         found.append(f"the synthetic GPU held {peak} bytes, more than its {hbm}")
     agree("peak device bytes", peak, stats["peak_hbm_bytes"])
-    moved = {"h2d_bytes": "bytes_in", "d2h_bytes": "bytes_out"}
+    moved = {
+        "h2d_bytes": ("bytes_in", "measured_bytes_in"),
+        "d2h_bytes": ("bytes_out", "measured_bytes_out"),
+    }
     for kind in ("h2d_bytes", "d2h_bytes", "d2d_bytes", "h2h_bytes"):
-        agree(kind, report[kind], stats[kind] + stats.get(moved.get(kind), 0))
+        agree(kind, report[kind], stats[kind] + sum(stats[name] for name in moved.get(kind, ())))
     if report["hazards"]:
         found.append(f"the synthetic GPU saw {len(report['hazards'])} hazard(s): {report['hazards'][:3]}")
     return found

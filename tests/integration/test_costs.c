@@ -1,0 +1,119 @@
+/*
+ * What moving data costs, as the library finds out and reports it: the link's rates.
+ */
+#include "tests/integration/job.h"
+#include "tests/integration/scenario.h"
+
+#include <check.h>
+
+enum { BYTES = 4 << 20, WORDS = BYTES / 4 };
+
+/* Buffers that take turns in too little memory. */
+static void cycle(CUdeviceptr *at, unsigned count, unsigned rounds, CUstream stream)
+{
+    for (unsigned round = 0; round < rounds; round++)
+        for (unsigned i = 0; i < count; i++)
+            job_fill(at[i], WORDS, round * count + i, stream);
+    CU(cuStreamSynchronize(stream));
+}
+
+/* Memory gets short, something is given back, and something is asked for. */
+static void short_of_memory(void)
+{
+    CUdeviceptr at[10];
+    CUstream stream;
+
+    cuda_start();
+    job_flush();
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < 10; i++)
+        CU(cuMemAllocAsync(&at[i], BYTES, stream));
+    cycle(at, 10, 2, stream);
+    for (unsigned i = 0; i < 10; i++)
+        CHECK_WORDS(at[i], WORDS, 10 + i);
+}
+
+static double rate(const struct outcome *of, const char *name)
+{
+    return (double)outcome_number(of->statistics, name);
+}
+
+static void measured(const struct outcome *of)
+{
+    static const char *const names[] = {"link_in_bytes_per_second", "link_out_bytes_per_second",
+                                        "link_in_both_bytes_per_second", "link_out_both_bytes_per_second"};
+
+    ck_assert_msg(strstr(of->statistics, "\"link_measured\": true") != NULL, "%s\n%s", of->statistics,
+                  of->err);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert_double_ge(rate(of, names[i]), 1e6);
+        ck_assert_double_le(rate(of, names[i]), 4e12);
+    }
+    ck_assert_double_le(rate(of, names[2]), rate(of, names[0]));
+    ck_assert_double_le(rate(of, names[3]), rate(of, names[1]));
+    ck_assert_uint_gt(outcome_number(of->statistics, "measured_bytes_in"), 0);
+    ck_assert_uint_gt(outcome_number(of->statistics, "measured_bytes_out"), 0);
+    ck_assert_ptr_nonnull(strstr(of->err, "GB/s in"));
+    /* Nothing of it is left but pinned memory, in the pool: within its limit. */
+    ck_assert_uint_le(outcome_number(of->statistics, "peak_host_bytes"), 192 << 20);
+}
+
+static void fits(void)
+{
+    CUdeviceptr at[6];
+    CUstream stream;
+
+    cuda_start();
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < 6; i++)
+        CU(cuMemAllocAsync(&at[i], BYTES, stream));
+    cycle(at, 6, 2, stream);
+    for (unsigned i = 0; i < 6; i++) {
+        CU(cuMemFreeAsync(at[i], stream));
+        CU(cuMemAllocAsync(&at[i], BYTES, stream));
+    }
+    cycle(at, 6, 1, stream);
+}
+
+/* No byte that the job did not ask for, and rates that say they are assumed. */
+static void pays_nothing(const struct outcome *of)
+{
+    ck_assert_uint_eq(outcome_number(of->report, "h2d_bytes"), 0);
+    ck_assert_uint_eq(outcome_number(of->report, "d2h_bytes"), 0);
+    ck_assert_uint_eq(outcome_calls(of, "cuEventElapsedTime"), 0);
+    ck_assert_uint_eq(outcome_calls(of, "cuMemHostAlloc"), 0);
+    ck_assert_ptr_nonnull(strstr(of->statistics, "\"link_measured\": false"));
+    ck_assert_double_gt(rate(of, "link_in_bytes_per_second"), 0);
+}
+
+static unsigned occurrences(const char *text, const char *what)
+{
+    unsigned count = 0;
+
+    for (const char *at = strstr(text, what); at; at = strstr(at + 1, what))
+        count++;
+    return count;
+}
+
+/* The driver refuses the measurement: one line, and the job goes on. */
+static void not_measured(const struct outcome *of)
+{
+    ck_assert_uint_eq(occurrences(of->err, "could not be measured"), 1);
+    ck_assert_uint_eq(occurrences(of->err, "warn"), 1);
+    ck_assert_ptr_nonnull(strstr(of->statistics, "\"link_measured\": false"));
+    ck_assert_double_gt(rate(of, "link_in_bytes_per_second"), 0);
+}
+
+static const struct scenario scenarios[] = {
+    {"link_measured", short_of_memory, SCENARIO_SPILLS, NULL, "HBMSPILL_LOG=info", measured},
+    {"link_fits", fits, 0, NULL, NULL, pays_nothing},
+    {"link_times_refused", short_of_memory, SCENARIO_SPILLS | SCENARIO_NOT_NATIVE, NULL,
+     "SYNTHETIC_GPU_FAULT=cuEventElapsedTime:1:UNKNOWN", not_measured},
+    {"link_no_host_memory", short_of_memory, SCENARIO_SPILLS | SCENARIO_NOT_NATIVE, NULL,
+     "HBMSPILL_HOST_LIMIT=28M", not_measured},
+};
+
+int main(int argc, char **argv)
+{
+    return scenarios_main(argc, argv, "costs", scenarios, sizeof scenarios / sizeof *scenarios, 20);
+}
