@@ -5,6 +5,7 @@
 #include "tests/integration/scenario.h"
 
 #include <check.h>
+#include <unistd.h>
 
 enum { BYTES = 4 << 20, WORDS = BYTES / 4 };
 
@@ -17,7 +18,10 @@ static void cycle(CUdeviceptr *at, unsigned count, unsigned rounds, CUstream str
     CU(cuStreamSynchronize(stream));
 }
 
-/* Memory gets short, something is given back, and something is asked for. */
+/*
+ * Memory gets short, something is given back, and something is asked for: again and again, since what was
+ * given back may still be in use and a measurement waits for nothing.
+ */
 static void short_of_memory(void)
 {
     CUdeviceptr at[10];
@@ -26,6 +30,11 @@ static void short_of_memory(void)
     cuda_start();
     job_flush();
     CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < 6; i++) {
+        CU(cuMemAllocAsync(&at[0], BYTES, stream));
+        CU(cuMemFreeAsync(at[0], stream));
+        usleep(4000);
+    }
     for (unsigned i = 0; i < 10; i++)
         CU(cuMemAllocAsync(&at[i], BYTES, stream));
     cycle(at, 10, 2, stream);
