@@ -48,7 +48,7 @@ void cache_destroy(struct cache *cache)
     DL_FOREACH2(cache->segments.all, segment, all_next)
     {
         residency_forget(cache, segment);
-        segment_unmap(&cache->segments, segment);
+        segment_unmap(&cache->segments, segment, 0, segment->pieces);
         for (unsigned i = 0; i < segment->pieces; i++) {
             if (segment->piece[i].frame)
                 frames_give(&cache->frames, segment->piece[i].frame);
@@ -282,7 +282,8 @@ static int release_step(struct cache *cache, uint64_t bytes, struct need *need)
     segment = residency_victim(cache);
     if (!segment)
         return -ENOSPC;
-    error = residency_evict(cache, segment, need, &failure);
+    error = residency_evict_some(
+        cache, segment, (unsigned)((bytes + cache->frames.size - 1) / cache->frames.size), need, &failure);
     return error == -ENOMEM ? -ENOSPC : error;
 }
 

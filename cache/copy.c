@@ -17,7 +17,7 @@ static int copy_side_in_slot(struct cache *cache, struct segment *segment, unsig
 
     *in_slot = false;
     for (;;) {
-        if (segment->filled || segment->fixed) /* filled: its slot may be stale */
+        if (segment->filled_pieces || segment->fixed) /* what is in frames is not in the slot */
             return 0;
         if (segment->state == SEGMENT_SPILLED) {
             *in_slot = true;
@@ -36,11 +36,8 @@ static int copy_side_in_slot(struct cache *cache, struct segment *segment, unsig
             error = cache_satisfy(cache, &need);
         if (error)
             return error;
-        if (segment->slot && segment->state == SEGMENT_EMPTY && !segment->filled) {
-            segment->state = SEGMENT_SPILLED;
-            cache->spilled_bytes += segment->size;
-            statistics_peak(&cache->statistics.peak_spilled_bytes, cache->spilled_bytes);
-        }
+        if (segment->slot && segment->state == SEGMENT_EMPTY && !segment->filled_pieces)
+            residency_into_slot(cache, segment);
     }
 }
 

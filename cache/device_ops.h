@@ -45,8 +45,8 @@ struct device_ops {
     int (*event_synchronize)(void *ctx, uint64_t event);
 
     /*
-     * Events that take the time; recorded, queried, waited for and destroyed as others. elapsed: nanoseconds of
-     * the device between two that were recorded, -EBUSY until both have happened.
+     * Events that take the time; recorded, queried, waited for and destroyed as others. elapsed: nanoseconds
+     * of the device between two that were recorded, -EBUSY until both have happened.
      */
     int (*timer_create)(void *ctx, uint64_t *event);
     int (*elapsed)(void *ctx, uint64_t start, uint64_t end, double *nanoseconds);

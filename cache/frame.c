@@ -83,36 +83,17 @@ int frames_create(struct frames *frames, struct frame **out)
     frame = calloc(1, sizeof *frame);
     if (!frame)
         return -ENOMEM;
-    error = ops->reserve(ops->ctx, size, &frame->alias);
-    if (error)
-        goto free_record;
     error = ops->frame_create(ops->ctx, size, &frame->handle);
-    if (error)
-        goto free_address;
-    error = ops->map(ops->ctx, frame->alias, size, frame->handle);
-    if (error)
-        goto release_handle;
-    error = ops->set_access(ops->ctx, frame->alias, size);
-    if (error)
-        goto unmap;
+    if (error) {
+        free(frame);
+        return error;
+    }
     frame->owned = true;
     frames->held += size;
     frames->statistics->frames_created++;
-    frames->statistics->map_calls++;
-    frames->statistics->access_calls++;
     note_held(frames);
     *out = frame;
     return 0;
-
-unmap:
-    ops->unmap(ops->ctx, frame->alias, size);
-release_handle:
-    ops->frame_release(ops->ctx, frame->handle);
-free_address:
-    ops->unreserve(ops->ctx, frame->alias, size);
-free_record:
-    free(frame);
-    return error;
 }
 
 void frames_give(struct frames *frames, struct frame *frame)
@@ -131,16 +112,12 @@ static int frame_release(struct frames *frames, struct frame *frame)
 
     if (error)
         return error;
-    error = ops->unmap(ops->ctx, frame->alias, frames->size);
-    if (error)
-        return error;
     frames->statistics->unmap_calls++;
     DL_DELETE(frames->free, frame);
     frames->free_bytes -= frames->size;
     frames->held -= frames->size;
     frames->statistics->frames_released++;
     error = ops->frame_release(ops->ctx, frame->handle);
-    ops->unreserve(ops->ctx, frame->alias, frames->size);
     free(frame);
     return error;
 }

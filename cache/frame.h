@@ -20,7 +20,6 @@ struct binding; /* segment.h: one piece of a segment's address range */
 
 struct frame {
     uint64_t handle;
-    uint64_t alias;           /* always mapped; copies go through it */
     struct edges edges;       /* the next owner comes after these */
     struct binding *bindings; /* addresses of segments that are mapped to this frame, owner or not */
     bool owned;

@@ -56,18 +56,27 @@ int cache_stream_index(struct cache *cache, struct stream_key stream, unsigned *
  * failure. */
 int residency_fill(struct cache *cache, struct segment *segment, struct need *need,
                    struct cache_failure *failure);
-/* The same without moving anything out: -EBUSY where free frames and dead contents do not suffice. */
-int residency_fill_free(struct cache *cache, struct segment *segment, struct need *need,
-                        struct cache_failure *failure);
+/*
+ * `count' pieces from `first' on, without moving anything out: -EBUSY where free frames and dead contents do
+ * not suffice for all of them; those that they suffice for are filled.
+ */
+int residency_fill_free(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
+                        struct need *need);
 /*
  * The segment to evict, NULL if there is none. What stands behind a host function comes last: it can be
  * waited for only if that function waits for nobody who may be waiting here.
  */
 struct segment *residency_victim(struct cache *cache);
 bool residency_behind(struct cache *cache, const struct segment *segment);
-/* Contents to the slot, frames to the free list; the segment must be movable and resident. */
-int residency_evict(struct cache *cache, struct segment *segment, struct need *need,
-                    struct cache_failure *failure);
+/* Contents of `count' pieces from `first' on to the slot, frames to the free list; the segment must be
+ * movable and resident. */
+int residency_evict(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
+                    struct need *need, struct cache_failure *failure);
+/* The last pieces that are filled, so many of them, or all there are. */
+int residency_evict_some(struct cache *cache, struct segment *segment, unsigned wanted, struct need *need,
+                         struct cache_failure *failure);
+/* A segment with a slot, without frames and contents, has its contents in the slot from now on. */
+void residency_into_slot(struct cache *cache, struct segment *segment);
 /* Frames without contents to the free list. */
 int residency_strip(struct cache *cache, struct segment *segment, struct need *need);
 /* Gives the segment a slot. */

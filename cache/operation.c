@@ -189,7 +189,7 @@ static void op_note_contents(struct cache *cache, struct cache_op *op)
         op->handed_over |= segment->fresh;
         segment->fresh = false;
         if (op->touched[i].access & CACHE_WRITE)
-            segment->slot_clean = false;
+            segment->version++;
     }
 }
 

@@ -36,8 +36,8 @@ static struct plan_segment *segment_enter(struct plan *plan, struct segment *seg
                                    .stamp = PLAN_NEVER,
                                    .entered = PLAN_NEVER,
                                    .leaves = PLAN_NEVER};
-    entry->in = segment->state == SEGMENT_RESIDENT;
-    entry->out = segment->state == SEGMENT_SPILLED;
+    entry->in = segment->state == SEGMENT_RESIDENT && segment->filled;
+    entry->out = segment->state != SEGMENT_EMPTY && !segment->filled;
     return entry;
 }
 

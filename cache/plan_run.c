@@ -37,7 +37,7 @@ static void evict_now(struct cache *cache, struct segment *segment)
 
     while (segment->state == SEGMENT_RESIDENT && segment->filled && policy_movable(segment) &&
            !residency_behind(cache, segment)) {
-        int error = residency_evict(cache, segment, &need, &failure);
+        int error = residency_evict(cache, segment, 0, segment->pieces, &need, &failure);
 
         if (error == -EAGAIN)
             error = cache_satisfy(cache, &need);
@@ -49,11 +49,10 @@ static void evict_now(struct cache *cache, struct segment *segment)
 /* True if the fetch need not be tried again. */
 static bool fetch_now(struct cache *cache, struct segment *segment)
 {
-    struct cache_failure failure;
     struct need need;
 
-    while (segment->state == SEGMENT_SPILLED && !segment->fixed) {
-        int error = residency_fill_free(cache, segment, &need, &failure);
+    while (segment->state != SEGMENT_EMPTY && !segment->filled && !segment->fixed) {
+        int error = residency_fill_free(cache, segment, 0, segment->pieces, &need);
 
         if (error == -EBUSY)
             return false;

@@ -40,16 +40,22 @@ void residency_contents(struct cache *cache, struct segment *segment)
     cache->policy.type->insert(&cache->policy, segment);
 }
 
+/* Bytes of its contents that are in the slot alone. */
+static uint64_t spilled(const struct cache *cache, const struct segment *segment)
+{
+    return segment->state == SEGMENT_EMPTY ? 0
+                                           : (segment->pieces - segment->filled_pieces) * cache->frames.size;
+}
+
 void residency_forget(struct cache *cache, struct segment *segment)
 {
     bool frames = false;
 
     if (segment->state == SEGMENT_RESIDENT)
         cache->policy.type->remove(&cache->policy, segment);
-    if (segment->state == SEGMENT_SPILLED)
-        cache->spilled_bytes -= segment->size;
+    cache->spilled_bytes -= spilled(cache, segment);
     segment->state = SEGMENT_EMPTY;
-    segment->slot_clean = false;
+    segment->version++;
     if (segment->slot) {
         slots_give(&cache->slots, segment->slot);
         segment->slot = NULL;
@@ -93,32 +99,36 @@ struct segment *residency_victim(struct cache *cache)
     return victim ? victim : cache->policy.type->victim(&cache->policy);
 }
 
-/* The frames go; edges is what their next owner comes after, NULL to leave those that the frames have. */
-static void give_frames(struct cache *cache, struct segment *segment, const struct edges *edges)
+/* The frames of `count' pieces go; edges is what the next owner of those that were filled comes after. */
+static void give_frames(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
+                        const struct edges *edges)
 {
     frames_group(&cache->frames);
-    for (unsigned i = 0; i < segment->pieces; i++) {
+    for (unsigned i = first; i < first + count; i++) {
         struct binding *binding = &segment->piece[i];
 
         if (!binding->frame)
             continue;
-        if (edges)
+        if (binding->filled) {
             binding->frame->edges = *edges;
+            binding->filled = false;
+            segment->filled_pieces--;
+        } /* else it was only gathered, and has the edges of its last owner */
         frames_give(&cache->frames, binding->frame);
         binding->frame = NULL;
+        segment->filled = segment->mapped = false;
     }
-    segment->filled = segment->mapped = false;
 }
 
-static int unmap(struct cache *cache, struct segment *segment)
+static int unmap(struct cache *cache, struct segment *segment, unsigned first, unsigned count)
 {
     segment->mapped = false;
-    return segment_unmap(&cache->segments, segment);
+    return segment_unmap(&cache->segments, segment, first, count);
 }
 
 /*
  * Strict: the address of what leaves is unmapped before its frames go, so a touch that was missed faults
- * instead of reading another tensor. That needs its uses to have completed.
+ * instead of reading another tensor. That needs its uses to have completed, copies out of it included.
  */
 static int strict_ready(struct cache *cache, const struct edges *edges, struct need *need)
 {
@@ -133,40 +143,62 @@ static int strict_ready(struct cache *cache, const struct edges *edges, struct n
 int residency_strip(struct cache *cache, struct segment *segment, struct need *need)
 {
     struct edges edges = segment_edges(segment);
-    bool used = segment->filled;
+    bool used = segment->filled_pieces > 0;
 
     if (used && cache->config.strict) {
         int error = strict_ready(cache, &edges, need);
 
         if (!error)
-            error = unmap(cache, segment);
+            error = unmap(cache, segment, 0, segment->pieces);
         if (error)
             return error;
     }
-    /* Frames that were only gathered, never filled, keep the edges of their last owner. */
-    give_frames(cache, segment, used ? &edges : NULL);
+    give_frames(cache, segment, 0, segment->pieces, &edges);
     residency_idle_remove(cache, segment);
     if (used)
         cache->statistics.dropped++;
     return 0;
 }
 
-static int copy_pieces(struct cache *cache, struct segment *segment, bool out)
+/* One copy for pieces [first, end), which are mapped: through the segment's own address, which keeps its
+ * mapping until the copy has completed (it is one of the segment's edges). */
+static int copy_run(struct cache *cache, const struct segment *segment, unsigned first, unsigned end,
+                    bool out)
 {
     const struct device_ops *ops = cache->ops;
-    unsigned index = out ? STREAM_OUT : STREAM_IN;
+    uint64_t offset = segment->piece[first].offset, size = (end - first) * cache->frames.size;
+    uint64_t slot = (uint64_t)(uintptr_t)segment->slot->memory + offset;
+    uint64_t address = segment->address + offset;
+
+    return ops->copy(ops->ctx, cache->streams.stream[out ? STREAM_OUT : STREAM_IN].key.handle,
+                     out ? slot : address, out ? address : slot, size);
+}
+
+/* Whether a piece is to be copied, out or in. */
+static bool copied(const struct segment *segment, const struct binding *binding, bool out)
+{
+    if (out)
+        return binding->filled && binding->clean_version != segment->version;
+    return binding->frame && !binding->filled;
+}
+
+/* The pieces of the range that are to be copied; adjacent ones together. */
+static int copy_pieces(struct cache *cache, struct segment *segment, unsigned first, unsigned count, bool out)
+{
     int error = 0;
 
-    for (unsigned i = 0; i < segment->pieces && !error; i++) {
-        struct binding *binding = &segment->piece[i];
-        uint64_t slot = (uint64_t)(uintptr_t)segment->slot->memory + binding->offset;
-
-        error =
-            ops->copy(ops->ctx, cache->streams.stream[index].key.handle, out ? slot : binding->frame->alias,
-                      out ? binding->frame->alias : slot, cache->frames.size);
+    for (unsigned i = first, end; i < first + count && !error; i = end) {
+        end = i + 1;
+        if (!copied(segment, &segment->piece[i], out))
+            continue;
+        while (end < first + count && copied(segment, &segment->piece[end], out))
+            end++;
+        error = copy_run(cache, segment, i, end, out);
+        *(out ? &cache->statistics.bytes_out : &cache->statistics.bytes_in) +=
+            error ? 0 : (end - i) * cache->frames.size;
     }
     /* Numbered even where it failed half-way: whatever was queued is then part of the order. */
-    stream_submitted(&cache->streams, index);
+    stream_submitted(&cache->streams, out ? STREAM_OUT : STREAM_IN);
     return error;
 }
 
@@ -176,80 +208,108 @@ static void edges_set(struct edges *edges, unsigned stream, uint64_t seq)
     edges_add(edges, stream, seq);
 }
 
-static int copy_out(struct cache *cache, struct segment *segment)
+static int copy_out(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
+                    struct need *need)
 {
     struct stream *out = &cache->streams.stream[STREAM_OUT];
     struct edges edges = segment_edges(segment);
-    int error;
+    int error = segment_map(&cache->segments, segment, first, count, &need->event);
 
+    if (error == -EBUSY) { /* only after an unmapping that failed half-way */
+        need->kind = NEED_EVENT;
+        return -EAGAIN;
+    }
+    if (error)
+        return error;
     edges_merge(&edges, &segment->slot->written);
     edges_merge(&edges, &segment->slot->read);
     error = stream_wait_edges(&cache->streams, STREAM_OUT, &edges);
     if (error)
         return error;
-    error = copy_pieces(cache, segment, true);
+    error = copy_pieces(cache, segment, first, count, true);
     edges_set(&segment->slot->written, STREAM_OUT, out->seq);
     edges_clear(&segment->slot->read);
-    edges_add(&segment->ready, STREAM_OUT, out->seq); /* should the eviction not come to its end */
+    edges_add(&segment->ready, STREAM_OUT, out->seq); /* its address and frames are in use until then */
     if (error)
         return error;
     (void)stream_record(&cache->streams, STREAM_OUT); /* if not now, then when somebody waits */
-    segment->slot_clean = true;
-    cache->statistics.bytes_out += segment->size;
+    for (unsigned i = first; i < first + count; i++)
+        if (segment->piece[i].filled)
+            segment->piece[i].clean_version = segment->version;
     return 0;
 }
 
-int residency_evict(struct cache *cache, struct segment *segment, struct need *need,
-                    struct cache_failure *failure)
+static bool range_dirty(const struct segment *segment, unsigned first, unsigned count)
 {
-    struct edges edges = segment_edges(segment);
-    bool clean = segment->slot_clean;
+    for (unsigned i = first; i < first + count; i++)
+        if (copied(segment, &segment->piece[i], true))
+            return true;
+    return false;
+}
+
+int residency_evict(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
+                    struct need *need, struct cache_failure *failure)
+{
+    bool dirty = range_dirty(segment, first, count);
+    struct edges edges;
     int error;
 
-    if (!clean) {
+    if (dirty) {
         error = residency_slot(cache, segment, need, failure);
         if (error)
             return error;
+        error = copy_out(cache, segment, first, count, need);
+        if (error)
+            return error;
     }
+    edges = segment_edges(segment); /* with the copy out, be it this one or an earlier one */
     error = strict_ready(cache, &edges, need);
+    if (!error && cache->config.strict)
+        error = unmap(cache, segment, first, count);
     if (error)
         return error;
-    if (!clean) {
-        error = copy_out(cache, segment);
-        if (error)
-            return error;
-        edges_set(&edges, STREAM_OUT, cache->streams.stream[STREAM_OUT].seq);
+    cache->spilled_bytes -= spilled(cache, segment);
+    give_frames(cache, segment, first, count, &edges);
+    if (!segment->filled_pieces) {
+        give_frames(cache, segment, 0, segment->pieces, &edges); /* what was gathered for the others */
+        cache->policy.type->remove(&cache->policy, segment);
+        segment->state = SEGMENT_SPILLED;
     }
-    if (cache->config.strict) {
-        error = unmap(cache, segment);
-        if (error)
-            return error;
-    }
-    give_frames(cache, segment, &edges);
-    cache->policy.type->remove(&cache->policy, segment);
-    segment->state = SEGMENT_SPILLED;
-    cache->spilled_bytes += segment->size;
+    cache->spilled_bytes += spilled(cache, segment);
     statistics_peak(&cache->statistics.peak_spilled_bytes, cache->spilled_bytes);
     cache->statistics.evictions++;
-    if (clean)
+    if (!dirty)
         cache->statistics.clean_evictions++;
     return 0;
 }
 
-static void flip_slot_bit(struct cache *cache, struct segment *segment)
+int residency_evict_some(struct cache *cache, struct segment *segment, unsigned wanted, struct need *need,
+                         struct cache_failure *failure)
+{
+    unsigned first = segment->pieces, found = 0;
+
+    while (first > 0 && found < wanted)
+        found += segment->piece[--first].filled;
+    return residency_evict(cache, segment, first, segment->pieces - first, need, failure);
+}
+
+static void flip_slot_bit(struct cache *cache, struct segment *segment, unsigned first)
 {
     struct edges edges = segment->slot->written;
+    uint64_t begin = segment->piece[first].offset, used = segment->items * segment->item_size - begin;
     uint64_t event;
     int error;
 
     if (!streams_completed(&cache->streams, &edges, &event, &error) && !error)
         cache->ops->event_synchronize(cache->ops->ctx, event);
     /* Another place each time, so that a second flip does not undo the first. */
-    ((unsigned char *)segment->slot->memory)[64 * cache->statistics.fills % segment->size_class->item_size] ^=
-        1;
+    if (used > cache->frames.size)
+        used = cache->frames.size;
+    ((unsigned char *)segment->slot->memory)[begin + 64 * cache->statistics.fills % used] ^= 1;
 }
 
-static int copy_in(struct cache *cache, struct segment *segment, const struct edges *frames)
+static int copy_in(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
+                   const struct edges *frames)
 {
     struct edges edges = *frames;
     int error;
@@ -259,77 +319,114 @@ static int copy_in(struct cache *cache, struct segment *segment, const struct ed
     if (error)
         return error;
     if (cache->config.mutation == CACHE_MUTATION_FLIP_SLOT_BIT)
-        flip_slot_bit(cache, segment);
+        flip_slot_bit(cache, segment, first);
     if (cache->config.mutation == CACHE_MUTATION_SKIP_COPY_IN)
         stream_submitted(&cache->streams, STREAM_IN);
     else
-        error = copy_pieces(cache, segment, false);
+        error = copy_pieces(cache, segment, first, count, false);
     edges_add(&segment->slot->read, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
-    for (unsigned i = 0; error && i < segment->pieces; i++) /* a copy half queued still writes the frames */
-        edges_add(&segment->piece[i].frame->edges, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
+    for (unsigned i = first; error && i < first + count; i++) /* a copy half queued still writes the frames */
+        if (segment->piece[i].frame && !segment->piece[i].filled)
+            edges_add(&segment->piece[i].frame->edges, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
     if (error)
         return error;
     (void)stream_record(&cache->streams, STREAM_IN);
     edges_add(&segment->ready, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
     cache->statistics.fills++;
-    cache->statistics.bytes_in += segment->size;
     return 0;
 }
 
-static int fill(struct cache *cache, struct segment *segment, bool only_free, struct need *need,
-                struct cache_failure *failure)
+/* The pieces of the range that have frames and are not filled get their contents. */
+static int fill_gathered(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
+                         struct need *need)
 {
+    bool contents = segment->state != SEGMENT_EMPTY;
     struct edges frames = {0};
-    int error;
+    bool missing = false;
+    int error = segment_map(&cache->segments, segment, first, count, &need->event);
 
-    if (segment_usable(segment))
-        return 0;
-    if (segment->slot_pins) { /* an operation on the slot is being submitted: its number is not known yet */
-        need->kind = NEED_CHANGE;
-        return -EAGAIN;
-    }
-    error = room_frames(cache, segment, only_free, need, failure);
-    if (error)
-        return error;
-    error = segment_map(&cache->segments, segment, &need->event);
     if (error == -EBUSY) {
         need->kind = NEED_EVENT;
         return -EAGAIN;
     }
     if (error)
         return error;
-    segment->mapped = true;
-    if (segment->filled)
+    for (unsigned i = first; i < first + count; i++)
+        if (segment->piece[i].frame && !segment->piece[i].filled) {
+            edges_merge(&frames, &segment->piece[i].frame->edges);
+            missing = true;
+        }
+    if (!missing)
         return 0;
-    for (unsigned i = 0; i < segment->pieces; i++)
-        edges_merge(&frames, &segment->piece[i].frame->edges);
-    if (segment->state == SEGMENT_SPILLED) {
-        error = copy_in(cache, segment, &frames);
-        if (error)
-            return error;
-        segment->slot_clean = true;
-        cache->spilled_bytes -= segment->size;
-        residency_contents(cache, segment);
-    } else {
+    if (contents)
+        error = copy_in(cache, segment, first, count, &frames);
+    else
         edges_merge(&segment->ready, &frames);
+    if (error)
+        return error;
+    cache->spilled_bytes -= spilled(cache, segment);
+    for (unsigned i = first; i < first + count; i++) {
+        struct binding *binding = &segment->piece[i];
+
+        if (!binding->frame || binding->filled)
+            continue;
+        binding->filled = true;
+        binding->clean_version = contents ? segment->version : 0;
+        segment->filled_pieces++;
     }
-    segment->filled = segment->fresh = true;
+    cache->spilled_bytes += spilled(cache, segment);
+    segment->filled = segment->filled_pieces == segment->pieces;
+    segment->fresh = true;
+    if (contents)
+        residency_contents(cache, segment);
     return 0;
+}
+
+/* -EAGAIN while an operation on the slot is being submitted: its number is not known yet. */
+static int slot_in_use(const struct segment *segment, struct need *need)
+{
+    if (!segment->slot_pins)
+        return 0;
+    need->kind = NEED_CHANGE;
+    return -EAGAIN;
 }
 
 int residency_fill(struct cache *cache, struct segment *segment, struct need *need,
                    struct cache_failure *failure)
 {
-    return fill(cache, segment, false, need, failure);
-}
-
-int residency_fill_free(struct cache *cache, struct segment *segment, struct need *need,
-                        struct cache_failure *failure)
-{
     int error;
 
-    segment->pins++; /* its own frames are no others' to strip meanwhile */
-    error = fill(cache, segment, true, need, failure);
-    segment->pins--;
+    if (segment_usable(segment))
+        return 0;
+    error = slot_in_use(segment, need);
+    if (!error)
+        error = room_frames(cache, segment, 0, segment->pieces, false, need, failure);
+    if (!error)
+        error = fill_gathered(cache, segment, 0, segment->pieces, need);
+    if (!error)
+        segment->mapped = true;
     return error;
+}
+
+int residency_fill_free(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
+                        struct need *need)
+{
+    struct cache_failure failure;
+    int error = slot_in_use(segment, need), room;
+
+    if (error)
+        return error;
+    segment->pins++; /* its own frames are no others' to strip meanwhile */
+    room = room_frames(cache, segment, first, count, true, need, &failure);
+    if (room == 0 || room == -EBUSY)
+        error = fill_gathered(cache, segment, first, count, need);
+    segment->pins--;
+    return error ? error : room;
+}
+
+void residency_into_slot(struct cache *cache, struct segment *segment)
+{
+    segment->state = SEGMENT_SPILLED;
+    cache->spilled_bytes += spilled(cache, segment);
+    statistics_peak(&cache->statistics.peak_spilled_bytes, cache->spilled_bytes);
 }

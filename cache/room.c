@@ -23,11 +23,11 @@ static bool steal_slot(struct cache *cache)
 
     DL_FOREACH(cache->policy.list, segment)
     {
-        if (!segment->slot || segment->slot_pins)
+        if (!segment->slot || segment->slot_pins || !segment->filled)
             continue;
         slots_give(&cache->slots, segment->slot);
         segment->slot = NULL;
-        segment->slot_clean = false;
+        segment->version++;
         return true;
     }
     return false;
@@ -66,10 +66,10 @@ int residency_slot(struct cache *cache, struct segment *segment, struct need *ne
 /*
  * One step towards a free frame: 0 when something was freed (look again), -EAGAIN, -ENOMEM; -EBUSY where only
  * what is free or dead may be taken and there is none. Dead contents go first, then a victim; both leave
- * frames that can be had at once, with edges.
+ * frames that can be had at once, with edges. A victim gives as many as are lacking, if it has them.
  */
-static int make_room(struct cache *cache, struct segment *for_segment, bool only_free, struct need *need,
-                     struct cache_failure *failure)
+static int make_room(struct cache *cache, struct segment *for_segment, unsigned frames, bool only_free,
+                     struct need *need, struct cache_failure *failure)
 {
     struct segment *victim, *segment;
 
@@ -81,12 +81,12 @@ static int make_room(struct cache *cache, struct segment *for_segment, bool only
         return -EBUSY;
     victim = residency_victim(cache);
     if (victim && !residency_behind(cache, victim))
-        return residency_evict(cache, victim, need, failure);
+        return residency_evict_some(cache, victim, frames, need, failure);
     DL_FOREACH(cache->idle, segment) /* what is left stands behind host functions */
     if (policy_movable(segment) && segment != for_segment)
         return residency_strip(cache, segment, need);
     if (victim)
-        return residency_evict(cache, victim, need, failure);
+        return residency_evict_some(cache, victim, frames, need, failure);
     if (cache->in_flight > 0) {
         need->kind = NEED_CHANGE;
         return -EAGAIN;
@@ -95,10 +95,19 @@ static int make_room(struct cache *cache, struct segment *for_segment, bool only
     return -ENOMEM;
 }
 
-int room_frames(struct cache *cache, struct segment *segment, bool only_free, struct need *need,
-                struct cache_failure *failure)
+static unsigned lacking(const struct segment *segment, unsigned first, unsigned end)
 {
-    for (unsigned i = 0; i < segment->pieces; i++) {
+    unsigned count = 0;
+
+    for (unsigned i = first; i < end; i++)
+        count += segment->piece[i].frame == NULL;
+    return count;
+}
+
+int room_frames(struct cache *cache, struct segment *segment, unsigned first, unsigned count, bool only_free,
+                struct need *need, struct cache_failure *failure)
+{
+    for (unsigned i = first; i < first + count; i++) {
         struct binding *binding = &segment->piece[i];
 
         while (!binding->frame) {
@@ -115,7 +124,8 @@ int room_frames(struct cache *cache, struct segment *segment, bool only_free, st
                     error = -ENOSPC;
                 }
                 if (error == -ENOSPC)
-                    error = make_room(cache, segment, only_free, need, failure);
+                    error = make_room(cache, segment, lacking(segment, i, first + count), only_free, need,
+                                      failure);
             }
             if (error)
                 return error;

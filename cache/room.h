@@ -7,10 +7,11 @@
 #include "cache/internal.h"
 
 /*
- * All the frames that the segment lacks; what was gathered stays with it whatever the result. only_free:
- * nothing is moved out for it, -EBUSY instead. Else -EAGAIN with *need, or -ENOMEM with *failure.
+ * All the frames that `count' pieces from `first' on lack; what was gathered stays with it whatever the
+ * result. only_free: nothing is moved out for it, -EBUSY instead. Else -EAGAIN with *need, or -ENOMEM with
+ * *failure.
  */
-int room_frames(struct cache *cache, struct segment *segment, bool only_free, struct need *need,
-                struct cache_failure *failure);
+int room_frames(struct cache *cache, struct segment *segment, unsigned first, unsigned count, bool only_free,
+                struct need *need, struct cache_failure *failure);
 
 #endif

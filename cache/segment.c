@@ -172,6 +172,7 @@ static struct segment *segment_make(struct segments *segments, struct size_class
     segment->pieces = pieces;
     segment->plan_index = UINT32_MAX;
     segment->leaves = UINT64_MAX;
+    segment->version = 1; /* no piece is clean */
     for (unsigned i = 0; i < pieces; i++) {
         segment->piece[i] = (struct binding){.segment = segment, .offset = i * segments->unit};
         window->granules[(segment->address + segment->piece[i].offset - window->address) / segments->unit] =
@@ -270,9 +271,9 @@ int frame_unbind(struct frames *frames, struct frame *frame)
     return 0;
 }
 
-int segment_unmap(struct segments *segments, struct segment *segment)
+int segment_unmap(struct segments *segments, struct segment *segment, unsigned first, unsigned count)
 {
-    for (unsigned i = 0; i < segment->pieces; i++) {
+    for (unsigned i = first; i < first + count; i++) {
         int error = segment->piece[i].bound ? binding_unmap(segments->frames, &segment->piece[i]) : 0;
 
         if (error)
@@ -298,19 +299,20 @@ static int grant_access(struct segments *segments, struct segment *segment, unsi
     return 0;
 }
 
-int segment_map(struct segments *segments, struct segment *segment, uint64_t *wait)
+int segment_map(struct segments *segments, struct segment *segment, unsigned first, unsigned count,
+                uint64_t *wait)
 {
     const struct device_ops *ops = segments->ops;
     struct edges uses = segment->last_use;
-    unsigned i, run = 0; /* pieces [run, i) are mapped and have no access yet */
+    unsigned i, run = first; /* pieces [run, i) are mapped and have no access yet */
     int error;
 
     edges_merge(&uses, &segment->ready); /* uses of former owners of the address are there */
 
-    for (i = 0; i < segment->pieces; i++) {
+    for (i = first; i < first + count; i++) {
         struct binding *binding = &segment->piece[i];
 
-        if (!binding->bound || (binding->bound == binding->frame && binding->accessible))
+        if (!binding->bound || !binding->frame || (binding->bound == binding->frame && binding->accessible))
             continue;
         /* cuMemUnmap does not reliably wait for running work: what used this address must have completed. */
         if (!streams_completed(segments->frames->streams, &uses, wait, &error))
@@ -319,10 +321,10 @@ int segment_map(struct segments *segments, struct segment *segment, uint64_t *wa
         if (error)
             return error;
     }
-    for (i = 0; i < segment->pieces; i++) {
+    for (i = first; i < first + count; i++) {
         struct binding *binding = &segment->piece[i];
 
-        if (binding->bound) {
+        if (binding->bound || !binding->frame) {
             error = i > run ? grant_access(segments, segment, run, i) : 0;
             if (error)
                 return error;

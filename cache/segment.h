@@ -7,7 +7,7 @@
  *
  * States of the contents (all queued work counted as done):
  *   EMPTY     nothing written yet, or everything in it freed: contents are dead (frames may still be there)
- *   RESIDENT  in frames; `slot' is a second copy where slot_clean
+ *   RESIDENT  in frames, or some pieces in frames and the others in the slot; clean pieces are in both
  *   SPILLED   in the slot only (frames may be on their way)
  *
  * Called with the cache's lock held.
@@ -30,6 +30,9 @@ struct binding {
     struct frame *bound;  /* mapped here, maybe no longer or not yet ours */
     struct binding *next; /* of the bound frame's list */
     bool accessible;      /* access was set since it was mapped */
+    bool filled; /* its contents, if the segment has any, are in the frame or on their way: the segment's
+                    edges count, not the frame's */
+    uint64_t clean_version; /* the slot has what the frame has where it is the segment's version */
 };
 
 struct size_class {
@@ -51,12 +54,12 @@ struct segment {
     unsigned pins;      /* operations being submitted that use its frames */
     unsigned slot_pins; /* operations being submitted that use its slot */
     bool fixed;         /* never moved again (graphs, captures, exports) */
-    bool filled;        /* all frames owned, contents on their way: its edges count, not the frames' */
+    bool filled;        /* all pieces are */
     bool mapped;        /* its address leads to its frames; false after an unmapping failed half-way */
-    bool slot_clean;    /* the slot has what the frames have */
     bool fresh;         /* no operation was begun since it got its frames, or its address a new owner */
     bool listed_idle;   /* in the list of those with frames but without contents */
     bool behind;        /* while a victim is chosen: its uses stand behind a host function */
+    uint64_t version;   /* counts writes */
     uint64_t mark;      /* the operation that named it last: finds duplicates */
     struct segment *prev, *next; /* the policy's list, or the idle list */
     struct edges ready;          /* every operation comes after these */
@@ -71,7 +74,7 @@ struct segment {
     struct segment *class_prev, *class_next; /* size_class list */
     struct segment *all_prev, *all_next;
     uint64_t asked[SEGMENT_PACK]; /* per item: the size the job asked for */
-    unsigned pieces;
+    unsigned pieces, filled_pieces;
     struct binding piece[];
 };
 
@@ -115,10 +118,14 @@ int segments_take_item(struct segments *segments, uint64_t size, struct segment 
 /* Returns it; true where the segment has no live item left. */
 bool segments_give_item(struct segment *segment, unsigned item);
 
-/* Maps the segment's address to its frames where it is not. -EBUSY: *wait must complete first. */
-int segment_map(struct segments *segments, struct segment *segment, uint64_t *wait);
-/* Unmaps all of it; the caller knows that its uses have completed. */
-int segment_unmap(struct segments *segments, struct segment *segment);
+/*
+ * Maps the address of `count' pieces from `first' on to their frames where it is not; pieces without a frame
+ * are left out. -EBUSY: *wait must complete first.
+ */
+int segment_map(struct segments *segments, struct segment *segment, unsigned first, unsigned count,
+                uint64_t *wait);
+/* Unmaps them; the caller knows that their uses have completed. */
+int segment_unmap(struct segments *segments, struct segment *segment, unsigned first, unsigned count);
 /* Unmaps every address that is mapped to a frame about to be released. */
 int frame_unbind(struct frames *frames, struct frame *frame);
 
