@@ -83,6 +83,46 @@ static int take_slot(struct cache *cache, uint64_t size, struct slot **out)
     return error;
 }
 
+/* Frames have no address of their own: the loan's is made for it. */
+static int map_loan(struct cache *cache, struct cache_loan *loan)
+{
+    const struct device_ops *ops = cache->ops;
+    uint64_t base;
+    unsigned mapped = 0;
+    int error = ops->reserve(ops->ctx, LOAN_PIECES * loan->size, &base);
+
+    if (error)
+        return error;
+    while (mapped < LOAN_PIECES && !error) {
+        error = ops->map(ops->ctx, base + mapped * loan->size, loan->size, loan->frame[mapped]->handle);
+        mapped += !error;
+    }
+    if (!error)
+        error = ops->set_access(ops->ctx, base, LOAN_PIECES * loan->size);
+    for (unsigned i = 0; error && i < mapped; i++)
+        (void)ops->unmap(ops->ctx, base + i * loan->size, loan->size);
+    if (error) {
+        (void)ops->unreserve(ops->ctx, base, LOAN_PIECES * loan->size);
+        return error;
+    }
+    for (unsigned i = 0; i < LOAN_PIECES; i++)
+        loan->device[i] = base + i * loan->size;
+    cache->statistics.map_calls += LOAN_PIECES;
+    cache->statistics.access_calls++;
+    return 0;
+}
+
+static void unmap_loan(struct cache *cache, const struct cache_loan *loan)
+{
+    const struct device_ops *ops = cache->ops;
+
+    for (unsigned i = 0; i < LOAN_PIECES; i++) {
+        (void)ops->unmap(ops->ctx, loan->device[i], loan->size);
+        cache->statistics.unmap_calls++;
+    }
+    (void)ops->unreserve(ops->ctx, loan->device[0], LOAN_PIECES * loan->size);
+}
+
 static void give_back(struct cache *cache, struct cache_loan *loan, bool idle)
 {
     frames_group(&cache->frames);
@@ -110,11 +150,11 @@ int cache_borrow(struct cache *cache, struct cache_loan *loan)
     }
     for (unsigned i = 0; i < LOAN_PIECES && !error; i++) {
         taken.frame[i] = take_frame(cache);
-        if (taken.frame[i])
-            taken.device[i] = taken.frame[i]->alias;
-        else
+        if (!taken.frame[i])
             error = -EBUSY;
     }
+    if (!error)
+        error = map_loan(cache, &taken);
     if (error)
         give_back(cache, &taken, true);
     else
@@ -126,6 +166,8 @@ int cache_borrow(struct cache *cache, struct cache_loan *loan)
 void cache_return(struct cache *cache, struct cache_loan *loan, bool idle)
 {
     pthread_mutex_lock(&cache->lock);
+    if (idle)
+        unmap_loan(cache, loan);
     give_back(cache, loan, idle);
     pthread_mutex_unlock(&cache->lock);
 }
