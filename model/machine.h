@@ -28,6 +28,11 @@
  * millisecond nine tenths. [assumed] */
 #define MACHINE_HBM_RATE 3.0e12
 
+/* Lane-instructions a second, where a kernel's instructions are counted: H100 SXM's data sheet has 67e12
+ * float32 operations a second, two of them a fused multiply-add. Tensor cores are not modelled. [assumed] for
+ * other instructions. */
+#define MACHINE_INSTRUCTION_RATE 33.5e12
+
 /* A copy from pinned memory to pinned memory, where both ends of a job's copy are on the host. [assumed] */
 #define MACHINE_HOST_RATE 10e9
 
