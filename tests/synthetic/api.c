@@ -6,7 +6,8 @@
  * its name without CUDA_ERROR_; the occurrence is counted from 1, 0 means every call. A version suffix (_v2
  * ...) may be left out.
  */
-#include "engine.h"
+#include "clock.h"
+#include "record.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -124,7 +125,7 @@ static CUresult injected_fault(const char *name)
     return CUDA_SUCCESS;
 }
 
-CUresult api_enter(struct api_site *site, unsigned flags)
+CUresult api_enter(struct api_site *site, unsigned flags, uint64_t key)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_faults);
@@ -156,6 +157,8 @@ CUresult api_enter(struct api_site *site, unsigned flags)
     }
     if ((flags & API_NOT_CAPTURING) && capture_forbids())
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (clock_runs)
+        clock_call(site, key);
     return CUDA_SUCCESS;
 }
 
@@ -180,6 +183,12 @@ static void at_exit(void)
 {
     if (!driver_initialized())
         return;
+    if (clock_runs) {
+        driver_acquire();
+        clock_finish_locked();
+        record_finish_locked();
+        driver_release();
+    }
     report_at_exit();
     /* "CUDA_ERROR_DEINITIALIZED: the CUDA driver is in the process of shutting down". */
     exiting = true;
@@ -189,6 +198,7 @@ static void in_child(void)
 {
     /* A forked child cannot use the driver; its lock may have been held by a thread that is not there. */
     initialized = false;
+    clock_runs = false;
     pthread_mutex_init(&driver_lock, NULL);
 }
 
@@ -212,6 +222,11 @@ static void init_once(void)
             return;
         }
     }
+    if (clock_start() != 0) {
+        init_result = CUDA_ERROR_OUT_OF_MEMORY;
+        return;
+    }
+    record_start();
     init_pid = getpid();
     initialized = true;
     pthread_atfork(NULL, NULL, in_child);

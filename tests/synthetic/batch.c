@@ -5,7 +5,8 @@
  * Copies of a batch are asynchronous whatever their pointers are: attributes say when a source may be read.
  * Only CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL is done with the source when the call returns.
  */
-#include "engine.h"
+#include "clock.h"
+#include "model/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,8 @@ static CUresult copy_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, con
     for (size_t i = 0, a = 0; i < count && result == CUDA_SUCCESS; i++) {
         while (a + 1 < attr_count && first[a + 1] <= i)
             a++;
+        if (i) /* the first is the call's own cost */
+            clock_charge_locked(MACHINE_HOST_COPY);
         result = copy_one_locked(stream, dsts[i], srcs[i], sizes[i], attrs[a].srcAccessOrder);
     }
     driver_release();

@@ -8,7 +8,8 @@
  * do not. memsets: do not wait, but for pinned host memory in the synchronous form. What a pointer is
  * decides, not the function's name.
  */
-#include "engine.h"
+#include "clock.h"
+#include "model/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,13 @@ static CUresult stage(struct copy_work *copy)
     copy->src_pitch = copy->width;
     copy->src_slice = copy->width * copy->height;
     return CUDA_SUCCESS;
+}
+
+/* Virtual time: the host copies it, at the rate of its memory. */
+static double staging_ns(const struct copy_work *copy)
+{
+    const struct work work = {.kind = WORK_COPY, .copy = *copy};
+    return clock_runs ? work_bytes(&work) * 1e9 / MACHINE_HOST_RATE : 0;
 }
 
 /* What the pointers are; CUDA_ERROR_INVALID_VALUE for a device address of nobody's. */
@@ -70,11 +78,13 @@ static CUresult submit(struct copy_work copy, CUstream handle, bool synchronous)
     if (copy.src_place == PLACE_PAGEABLE && to_device) {
         if (synchronous && !stream->legacy)
             stream_drain_locked(stream);
+        clock_charge_locked(staging_ns(&copy));
         driver_release();
         result = stage(&copy);
         driver_acquire();
         wait = false;
     }
+    copy.returns_late = wait;
     struct work work = {.kind = WORK_COPY, .copy = copy};
     if (result == CUDA_SUCCESS)
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is staged goes with the work */
@@ -95,53 +105,58 @@ static struct copy_work line(uint64_t dst, uint64_t src, size_t bytes)
     return (struct copy_work){.dst = dst, .src = src, .width = bytes, .height = 1, .depth = 1};
 }
 
+static uint64_t device_side(uint64_t dst, uint64_t src)
+{
+    return window_has(dst) ? dst : src;
+}
+
 #define HOST(p) ((uint64_t)(uintptr_t)(p))
 
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t n)
 {
-    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    API_ENTER_ABOUT(API_CONTEXT | API_NOT_CAPTURING, device_side(dst, src));
     return submit(line(dst, src, n), NULL, true);
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream)
 {
-    API_ENTER(API_CONTEXT);
+    API_ENTER_ABOUT(API_CONTEXT, device_side(dst, src));
     return submit(line(dst, src, n), stream, false);
 }
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t n)
 {
-    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    API_ENTER_ABOUT(API_CONTEXT | API_NOT_CAPTURING, dst);
     return submit(line(dst, HOST(src), n), NULL, true);
 }
 
 CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t n)
 {
-    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    API_ENTER_ABOUT(API_CONTEXT | API_NOT_CAPTURING, src);
     return submit(line(HOST(dst), src, n), NULL, true);
 }
 
 CUresult cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t n)
 {
-    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    API_ENTER_ABOUT(API_CONTEXT | API_NOT_CAPTURING, dst);
     return submit(line(dst, src, n), NULL, true);
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t n, CUstream stream)
 {
-    API_ENTER(API_CONTEXT);
+    API_ENTER_ABOUT(API_CONTEXT, dst);
     return submit(line(dst, HOST(src), n), stream, false);
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t n, CUstream stream)
 {
-    API_ENTER(API_CONTEXT);
+    API_ENTER_ABOUT(API_CONTEXT, src);
     return submit(line(HOST(dst), src, n), stream, false);
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream)
 {
-    API_ENTER(API_CONTEXT);
+    API_ENTER_ABOUT(API_CONTEXT, device_side(dst, src));
     return submit(line(dst, src, n), stream, false);
 }
 
@@ -176,25 +191,25 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, 
 
 CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t n)
 {
-    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    API_ENTER_ABOUT(API_CONTEXT | API_NOT_CAPTURING, device_side(dst, src));
     return submit(line(dst, src, n), CU_STREAM_PER_THREAD, true);
 }
 
 CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dst, const void *src, size_t n)
 {
-    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    API_ENTER_ABOUT(API_CONTEXT | API_NOT_CAPTURING, dst);
     return submit(line(dst, HOST(src), n), CU_STREAM_PER_THREAD, true);
 }
 
 CUresult cuMemcpyDtoH_v2_ptds(void *dst, CUdeviceptr src, size_t n)
 {
-    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    API_ENTER_ABOUT(API_CONTEXT | API_NOT_CAPTURING, src);
     return submit(line(HOST(dst), src, n), CU_STREAM_PER_THREAD, true);
 }
 
 CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dst, CUdeviceptr src, size_t n)
 {
-    API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
+    API_ENTER_ABOUT(API_CONTEXT | API_NOT_CAPTURING, dst);
     return submit(line(dst, src, n), CU_STREAM_PER_THREAD, true);
 }
 

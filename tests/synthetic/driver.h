@@ -32,9 +32,15 @@
 extern pthread_mutex_t driver_lock;
 extern pthread_cond_t driver_done; /* broadcast when an operation has ended; waits hold driver_lock */
 
+void driver_acquire_running(void);
+extern bool clock_runs; /* virtual time is kept (clock.h); fixed by cuInit */
+
 static inline void driver_acquire(void)
 {
-    pthread_mutex_lock(&driver_lock);
+    if (clock_runs)
+        driver_acquire_running();
+    else
+        pthread_mutex_lock(&driver_lock);
 }
 
 static inline void driver_release(void)
@@ -49,6 +55,8 @@ struct api_site {
     uint64_t calls; /* atomic */
     struct api_site *next;
     int registered;
+    double cost;    /* virtual ns of host time a call takes; negative: not a call that the clock knows */
+    double host_ns; /* virtual host time so far; driver_lock */
 };
 
 enum {
@@ -58,14 +66,16 @@ enum {
         4, /* unsafe while a stream capture could be disturbed ("Stream Management", capture modes) */
 };
 
-/* Counts the call, applies fault injection and the checks of flags. */
-CUresult api_enter(struct api_site *site, unsigned flags);
+/* Counts the call, applies fault injection and the checks of flags, lets the clock have its time. key: an
+ * address the call is about, or 0. */
+CUresult api_enter(struct api_site *site, unsigned flags, uint64_t key);
 const struct api_site *api_sites(void);
 
-#define API_ENTER(flags)                                                                                     \
+#define API_ENTER(flags) API_ENTER_ABOUT(flags, 0)
+#define API_ENTER_ABOUT(flags, key)                                                                          \
     do {                                                                                                     \
         static struct api_site api_site_ = {.name = __func__};                                               \
-        CUresult api_result_ = api_enter(&api_site_, (flags));                                               \
+        CUresult api_result_ = api_enter(&api_site_, (flags), (key));                                        \
         if (api_result_ != CUDA_SUCCESS)                                                                     \
             return api_result_;                                                                              \
     } while (0)
@@ -164,9 +174,18 @@ struct options {
     char schedule_name[48];
     int devices;
     const char *report;
+    bool clock;                                            /* keep virtual time */
+    double link_in, link_out, link_in_both, link_out_both; /* bytes a second */
+    char link_name[64];
+    double compute_scale; /* kernels take so many times as long */
+    double size_scale;    /* a byte stands for so many */
+    double driver_scale;  /* calls of the driver take so many times as long */
+    const char *record;
 };
 extern struct options options;
 void options_read(void);
+/* A file's name with the process id for %p. */
+void options_path(const char *pattern, char *out, size_t size);
 
 /* ---- entry points for process start and end ---- */
 void report_at_exit(void);

@@ -9,7 +9,9 @@
  * Order is CUDA's and no more: within a stream; event waits; and for the legacy stream "Stream
  * synchronization behavior": it waits for all blocking streams and they for it, by order of submission.
  */
-#include "engine.h"
+#include "clock.h"
+#include "quiet.h"
+#include "record.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -99,6 +101,8 @@ static bool may_run(struct op *op, bool *polling)
             return false;
     if (!legacy_rule(op))
         return false;
+    if (op->time.lane && (op->work.kind == WORK_HOST || op->work.kind == WORK_CALLBACK) && !op->time.released)
+        return false; /* its time has not come */
     if (op->work.kind == WORK_WAIT_VALUE && op->ctx->error == CUDA_SUCCESS &&
         !value_arrived_locked(&op->work.value, op->ctx)) {
         *polling = true;
@@ -175,6 +179,8 @@ static void stream_pop_locked(struct CUstream_st *stream)
 
 static void op_end_locked(struct op *op)
 {
+    if (op->time.lane && op->work.kind == WORK_GRAPH)
+        timeline_ran_locked(op, graph_run_ns(op->work.graph));
     op->state = OP_DONE;
     op->finished_ns = driver_clock();
     stream_pop_locked(op->stream);
@@ -189,18 +195,20 @@ static void host_op_done(void *op)
     op_end_locked(op);
 }
 
-void engine_run_work_locked(struct engine *engine, const struct work *work, CUcontext ctx)
+double engine_run_work_locked(struct engine *engine, const struct work *work, CUcontext ctx)
 {
+    struct work_count count = {0};
     if (ctx->error != CUDA_SUCCESS)
-        return;
+        return 0;
     engine->running = work;
     driver_release();
-    CUresult result = work_run(work, ctx);
+    CUresult result = work_run(work, ctx, &count);
     driver_acquire();
     engine->running = NULL;
     if (result != CUDA_SUCCESS)
         context_fail_locked(ctx, result);
     pthread_cond_broadcast(&driver_done);
+    return !clock_runs ? 0 : work->kind == WORK_KERNEL ? kernel_ns(&count) : work_ns(work);
 }
 
 /*
@@ -227,6 +235,7 @@ static void check_free(const struct op *op)
 static void run_op_locked(struct engine *engine, struct op *op)
 {
     bool first = op->state == OP_QUEUED;
+    double ns;
     op->state = OP_RUNNING;
     switch (op->work.kind) {
     case WORK_HOST:
@@ -252,7 +261,11 @@ static void run_op_locked(struct engine *engine, struct op *op)
     case WORK_WAIT_VALUE:
         break;
     default:
-        engine_run_work_locked(engine, &op->work, op->ctx);
+        ns = engine_run_work_locked(engine, &op->work, op->ctx);
+        if (op->time.lane && op->work.kind == WORK_KERNEL)
+            timeline_ran_locked(op, ns);
+        record_done_locked(op->time.record, ns);
+        op->time.record = NULL;
         break;
     }
     op_end_locked(op);
@@ -276,6 +289,7 @@ static void *engine_main(void *argument)
 {
     struct engine *engine = argument;
     pthread_setname_np(pthread_self(), "gpu-engine");
+    quiet_exclude_me();
     driver_acquire();
     for (;;) {
         uint64_t hold = engine->queued ? held_back(engine) : 0;
@@ -382,7 +396,7 @@ CUresult stream_submit_locked(struct CUstream_st *stream, struct work *work, str
     op->refs = 1;
     op->work = *work;
     for (unsigned i = 0; i < after_count; i++)
-        if (after[i]->state != OP_DONE)
+        if (!op_passed_locked(after[i]))
             op->after[op->after_count++] = op_ref(after[i]);
     if (stream->tail)
         stream->tail->next = op;
@@ -390,6 +404,12 @@ CUresult stream_submit_locked(struct CUstream_st *stream, struct work *work, str
         stream->head = op;
     stream->tail = op;
     engine->queued++;
+    if (stream->lane)
+        clock_submit_locked(op, stream);
+    if (op->work.kind == WORK_GRAPH)
+        graph_run_record_locked(op->work.graph, stream->id);
+    else
+        op->time.record = record_work_locked(&op->work, stream->id);
     if (options.schedule == SCHEDULE_RANDOM && engine_random(~op->seq) % 8 == 0)
         engine->hold_until_ns = driver_clock() + engine_random(op->seq) % 2000000;
     if (out)
@@ -404,27 +424,69 @@ void engine_poke_locked(struct engine *engine)
     pthread_cond_signal(&engine->wake);
 }
 
-void op_wait_locked(struct op *op)
+bool op_passed_locked(const struct op *op)
+{
+    return op->state == OP_DONE && (!op->time.lane || op->time.state == TIME_ENDED);
+}
+
+bool op_wait_run_locked(struct op *op, uint64_t ns)
 {
     struct engine *engine = op->ctx->device->engine;
+    struct timespec until;
+    int expired = 0;
+    if (op->state == OP_DONE)
+        return true;
+    clock_gettime(CLOCK_REALTIME, &until); /* which driver_done goes by */
+    until.tv_nsec += (long)(ns % 1000000000u);
+    until.tv_sec += (time_t)(ns / 1000000000u) + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     op_ref(op);
     engine->waiters++;
     pthread_cond_signal(&engine->wake);
-    while (op->state != OP_DONE)
-        pthread_cond_wait(&driver_done, &driver_lock);
+    while (op->state != OP_DONE && !expired)
+        expired = ns ? pthread_cond_timedwait(&driver_done, &driver_lock, &until)
+                     : pthread_cond_wait(&driver_done, &driver_lock);
     engine->waiters--;
+    bool done = op->state == OP_DONE;
+    op_unref_locked(op);
+    return done;
+}
+
+void op_wait_locked(struct op *op)
+{
+    op_ref(op);
+    if (op->time.lane)
+        clock_wait_locked(op);
+    clock_inside_locked(1);
+    op_wait_run_locked(op, 0);
+    clock_inside_locked(-1);
     op_unref_locked(op);
 }
 
 void stream_drain_locked(struct CUstream_st *stream)
 {
-    if (stream->tail)
+    if (stream->lane && stream->lane->tail)
+        op_wait_locked(stream->lane->tail);
+    else if (stream->tail)
         op_wait_locked(stream->tail);
+}
+
+/* The last operation of a lane that was submitted up to then, in any stream of the context, or NULL. */
+static struct op *last_of_lanes(CUcontext ctx, uint64_t last)
+{
+    struct op *found = NULL;
+    for (const struct lane *lane = timeline_lanes; lane; lane = lane->next)
+        for (struct op *op = lane->ctx == ctx ? lane->head : NULL; op && op->seq <= last; op = op->time.next)
+            found = op;
+    return found;
 }
 
 void context_drain_locked(CUcontext ctx)
 {
     uint64_t last = ctx->device->engine ? ctx->device->engine->next_seq : 0;
+    struct op *timed;
+    while ((timed = last_of_lanes(ctx, last)) != NULL)
+        op_wait_locked(timed);
 again:
     for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a stream's operations are counted for it */
@@ -467,7 +529,9 @@ void engine_memory_leaves_locked(const char *function, uint64_t address, uint64_
             note_users(function, engine, address, size);
         /* The hardware would let it run into the missing page; here nothing is torn from under a running
          * copy. */
+        clock_inside_locked(1);
         while (engine->running && work_touches(engine->running, address, size))
             pthread_cond_wait(&driver_done, &driver_lock);
+        clock_inside_locked(-1);
     }
 }

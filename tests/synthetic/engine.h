@@ -31,7 +31,8 @@ struct copy_work {
     uint64_t dst, src;
     size_t width, height, depth;
     size_t dst_pitch, src_pitch, dst_slice, src_slice;
-    void *staged; /* owned copy of a pageable source, packed; then src is its address */
+    bool returns_late; /* the call returns when it is done */
+    void *staged;      /* owned copy of a pageable source, packed; then src is its address */
     enum place dst_place, src_place;
 };
 
@@ -80,11 +81,41 @@ struct work {
 /* Deep copy (parameters, staged bytes); false when out of memory. */
 bool work_copy(struct work *to, const struct work *from);
 void work_clear(struct work *work);
-/* Runs it here and now, on an engine thread, no lock held. */
-CUresult work_run(const struct work *work, CUcontext ctx);
+/* What a kernel did: lane-instructions, and bytes of memory it read and wrote, each counted once. */
+struct work_count {
+    uint64_t instructions, bytes;
+};
+/* Runs it here and now, on an engine thread, no lock held. Counts are set for kernels, where the clock runs.
+ */
+CUresult work_run(const struct work *work, CUcontext ctx, struct work_count *count);
 /* May touch [address, address + size), as far as its pointers tell. driver_lock held. */
 bool work_touches(const struct work *work, uint64_t address, uint64_t size);
 const char *work_name(const struct work *work);
+
+/*
+ * Where an operation is in virtual time (timeline.c). Nothing of it is used while the clock is off: then lane
+ * is NULL.
+ */
+enum time_state {
+    TIME_QUEUED,
+    TIME_RUNS,   /* until `end', or, where ns is negative, until it has run and ns is known */
+    TIME_COPIES, /* waits for its engine, or is in it */
+    TIME_DUE,    /* a host function whose time has come; it ends when it has returned */
+    TIME_ENDED,
+};
+
+struct op_time {
+    enum time_state state;
+    struct lane *lane;
+    struct op *next; /* in its lane */
+    double submit;   /* ns since cuInit: the host's clock at the call */
+    double start, end;
+    double ns;     /* of a kernel or a graph: how long it takes; negative: not known before it has run */
+    bool awaited;  /* a thread waits for it */
+    bool released; /* a host function that may be called */
+    bool blocked;  /* a host function that takes long to return: nobody waits for that any more */
+    struct record_line *record; /* waits for how long it takes */
+};
 
 enum op_state { OP_QUEUED, OP_RUNNING, OP_DONE };
 
@@ -99,6 +130,7 @@ struct op {
     unsigned after_count;
     struct work work;
     uint64_t finished_ns;
+    struct op_time time;
 };
 
 struct CUstream_st {
@@ -114,6 +146,7 @@ struct CUstream_st {
     struct CUgraphNode_st **frontier; /* of a capture: what the next node depends on */
     size_t frontier_count;
     CUsynchronizationPolicy sync_policy;
+    struct lane *lane;        /* of virtual time, or NULL */
     struct CUstream_st *next; /* of the context */
 };
 
@@ -144,14 +177,20 @@ static inline struct op *op_ref(struct op *op)
     op->refs++;
     return op;
 }
+/* Waits for it, in virtual time too where there is any. */
 void op_wait_locked(struct op *op);
+/* Waits until it has run; at most that long where ns is not 0. False: it has not. */
+bool op_wait_run_locked(struct op *op, uint64_t ns);
+/* It has ended, as far as the host can know. */
+bool op_passed_locked(const struct op *op);
 /* Waits for all there is in a stream, or in all streams of a context. */
 void stream_drain_locked(struct CUstream_st *stream);
 void context_drain_locked(CUcontext ctx);
 /* A query found something unfinished: a lazy device goes on. */
 void engine_poke_locked(struct engine *engine);
-/* Runs work on the engine thread, for a graph: drops driver_lock meanwhile; fails the context on error. */
-void engine_run_work_locked(struct engine *engine, const struct work *work, CUcontext ctx);
+/* Runs work on the engine thread, for a graph: drops driver_lock meanwhile; fails the context on error. The
+ * virtual time it takes, ns; 0 without a clock. */
+double engine_run_work_locked(struct engine *engine, const struct work *work, CUcontext ctx);
 /* A number for the n-th decision of a random schedule. */
 uint64_t engine_random(uint64_t n);
 /* Calls function(data) on the callback thread, then done(argument) under driver_lock. */
@@ -194,5 +233,9 @@ bool graph_run_ready_locked(const struct graph_run *run);
 bool graph_run_step_locked(struct graph_run *run, struct op *op);
 void graph_run_free_locked(struct graph_run *run);
 bool graph_run_touches(const struct graph_run *run, uint64_t address, uint64_t size);
+/* Its nodes into the record. */
+void graph_run_record_locked(struct graph_run *run, uint64_t stream_id);
+/* Virtual ns from its first node's start to its last one's end; known at its end. */
+double graph_run_ns(const struct graph_run *run);
 
 #endif

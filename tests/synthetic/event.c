@@ -3,6 +3,7 @@
  */
 #include "event.h"
 #include "capture.h"
+#include "clock.h"
 
 CUresult cuEventCreate(CUevent *out, unsigned int flags)
 {
@@ -90,6 +91,11 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int fla
     return record(event, stream, flags);
 }
 
+static bool op_done_locked(struct op *op)
+{
+    return op->time.lane ? clock_done_locked(op) : op->state == OP_DONE;
+}
+
 CUresult cuEventQuery(CUevent event)
 {
     API_ENTER(API_CONTEXT);
@@ -99,7 +105,7 @@ CUresult cuEventQuery(CUevent event)
     driver_acquire();
     if (event->capture) {
         result = CUDA_ERROR_CAPTURED_EVENT;
-    } else if (event->op && event->op->state != OP_DONE) {
+    } else if (event->op && !op_done_locked(event->op)) {
         engine_poke_locked(event->ctx->device->engine);
         result = CUDA_ERROR_NOT_READY;
     } else {
@@ -140,8 +146,10 @@ CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
     driver_acquire();
     if (!start->op || !end->op || (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
         result = CUDA_ERROR_INVALID_HANDLE;
-    else if (start->op->state != OP_DONE || end->op->state != OP_DONE)
+    else if (!op_done_locked(start->op) || !op_done_locked(end->op))
         result = CUDA_ERROR_NOT_READY;
+    else if (start->op->time.lane)
+        *ms = (float)((end->op->time.end - start->op->time.end) / 1e6);
     else
         *ms = (float)((double)(int64_t)(end->op->finished_ns - start->op->finished_ns) / 1e6);
     driver_release();

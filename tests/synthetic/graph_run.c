@@ -5,6 +5,8 @@
  * A node that waits for something else (a host function, an event, its body) does not hold up the others.
  */
 #include "graph.h"
+#include "record.h"
+#include "timeline.h"
 
 #include <stdlib.h>
 
@@ -15,6 +17,9 @@ struct node_run {
     size_t missing; /* dependencies not yet done */
     struct graph_run *body;
     struct op *event_op; /* of an event wait: what it waits for, counted */
+    struct record_line *record;
+    double recorded_from; /* the first of its starts */
+    double start;         /* virtual ns since the outermost graph's start: the end of all it depends on */
 };
 
 struct graph_run {
@@ -22,16 +27,20 @@ struct graph_run {
     struct node_run *nodes;
     size_t done;
     bool started; /* conditional values assigned */
+    double end;   /* virtual ns since the outermost graph's start: of the last node so far */
 };
 
-static void reset(struct graph_run *run)
+/* begin: virtual ns since the outermost graph's start. */
+static void reset(struct graph_run *run, double begin)
 {
     run->done = 0;
     run->started = false;
+    run->end = begin;
     for (size_t i = 0; i < run->program->count; i++) {
         struct node_run *node = &run->nodes[i];
         node->missing = run->program->nodes[i].predecessor_count;
         node->state = node->missing ? NODE_WAITS : NODE_READY;
+        node->start = node->recorded_from = begin;
     }
 }
 
@@ -53,8 +62,51 @@ struct graph_run *graph_run_new_locked(struct program *program)
             node->event->op)
             run->nodes[i].event_op = op_ref(node->event->op);
     }
-    reset(run);
+    reset(run, 0);
     return run;
+}
+
+static size_t count_works(const struct program_node *node)
+{
+    size_t n = 1;
+    for (size_t b = 0; b < node->body_count; b++)
+        for (size_t i = 0; i < node->bodies[b]->count; i++)
+            n += count_works(&node->bodies[b]->nodes[i]);
+    return n;
+}
+
+static size_t list_works(const struct program_node *node, const struct work **out)
+{
+    size_t n = 1;
+    out[0] = &node->work;
+    for (size_t b = 0; b < node->body_count; b++)
+        for (size_t i = 0; i < node->bodies[b]->count; i++)
+            n += list_works(&node->bodies[b]->nodes[i], out + n);
+    return n;
+}
+
+void graph_run_record_locked(struct graph_run *run, uint64_t stream_id)
+{
+    if (!options.record)
+        return;
+    for (size_t i = 0; i < run->program->count; i++) {
+        const struct program_node *node = &run->program->nodes[i];
+        if (node->disabled)
+            continue;
+        if (!node->body_count) {
+            run->nodes[i].record = record_work_locked(&node->work, stream_id);
+            continue;
+        }
+        const struct work **works = malloc(count_works(node) * sizeof(*works));
+        if (works)
+            run->nodes[i].record = record_nodes_locked(works, list_works(node, works), stream_id);
+        free(works);
+    }
+}
+
+double graph_run_ns(const struct graph_run *run)
+{
+    return run->end;
 }
 
 void graph_run_free_locked(struct graph_run *run)
@@ -104,13 +156,24 @@ bool graph_run_touches(const struct graph_run *run, uint64_t address, uint64_t s
     return false;
 }
 
-static void node_done(struct graph_run *run, size_t at)
+/*
+ * Virtual time of a graph: each node starts at the end of those it depends on and has the machine to itself,
+ * but for what does not depend on it; copies of a graph do not queue for an engine.
+ */
+static void node_done(struct graph_run *run, size_t at, double ns)
 {
     const struct program_node *node = &run->program->nodes[at];
+    double end = run->nodes[at].start + ns;
+    record_done_locked(run->nodes[at].record, end - run->nodes[at].recorded_from);
+    run->nodes[at].record = NULL;
     run->nodes[at].state = NODE_DONE;
     run->done++;
+    if (end > run->end)
+        run->end = end;
     for (size_t i = 0; i < node->successor_count; i++) {
         struct node_run *successor = &run->nodes[node->successors[i]];
+        if (end > successor->start)
+            successor->start = successor->recorded_from = end;
         if (--successor->missing == 0)
             successor->state = NODE_READY;
     }
@@ -125,7 +188,7 @@ struct host_call {
 static void host_done(void *argument)
 {
     struct host_call *call = argument;
-    node_done(call->run, call->at);
+    node_done(call->run, call->at, clock_runs ? work_ns(&call->run->program->nodes[call->at].work) : 0);
     pthread_cond_signal(&call->op->ctx->device->engine->wake);
     op_unref_locked(call->op);
     free(call);
@@ -158,18 +221,19 @@ static void start_body(struct graph_run *run, size_t at, struct op *op)
         node->body = NULL;
     }
     if (!body) {
-        node_done(run, at);
+        node_done(run, at, 0);
         return;
     }
     if (node->body) {
-        reset(node->body);
+        reset(node->body, node->start);
     } else {
         node->body = graph_run_new_locked(body);
         if (!node->body) {
             context_fail_locked(op->ctx, CUDA_ERROR_OUT_OF_MEMORY);
-            node_done(run, at);
+            node_done(run, at, 0);
             return;
         }
+        reset(node->body, node->start);
     }
     node->state = NODE_RUNS;
 }
@@ -179,6 +243,7 @@ static void start_node(struct graph_run *run, size_t at, struct op *op)
     const struct program_node *node = &run->program->nodes[at];
     struct engine *engine = op->ctx->device->engine;
     struct host_call *call;
+    double ns = 0;
     switch (node->type) {
     case CU_GRAPH_NODE_TYPE_HOST:
         call = op->ctx->error == CUDA_SUCCESS ? malloc(sizeof(*call)) : NULL;
@@ -201,12 +266,12 @@ static void start_node(struct graph_run *run, size_t at, struct op *op)
     case CU_GRAPH_NODE_TYPE_MEMSET:
         run->nodes[at].state = NODE_RUNS;
         if (!node->disabled)
-            engine_run_work_locked(engine, &node->work, op->ctx);
+            ns = engine_run_work_locked(engine, &node->work, op->ctx);
         break;
     default:
         break;
     }
-    node_done(run, at);
+    node_done(run, at, ns);
 }
 
 /* "CU_GRAPH_COND_ASSIGN_DEFAULT: the default value is applied when the graph is launched" */
@@ -243,11 +308,12 @@ static bool step(struct graph_run *run, struct op *op)
             start_node(run, at, op);
         } else if (step(node->body, op)) {
             const struct program_node *program_node = &run->program->nodes[at];
+            node->start = node->body->end;
             if (program_node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
                 program_node->condition == CU_GRAPH_COND_TYPE_WHILE)
                 start_body(run, at, op); /* once more, or done */
             else
-                node_done(run, at);
+                node_done(run, at, 0);
         }
     }
     return run->done == run->program->count;

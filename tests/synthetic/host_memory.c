@@ -4,9 +4,15 @@
  *
  * Managed memory is host memory that the device reaches in place; it takes no device memory.
  */
-#include "engine.h"
+#include "clock.h"
+#include "model/machine.h"
 
 #include <sys/mman.h>
+
+static void pinning_locked(size_t size)
+{
+    clock_charge_locked((double)size * options.size_scale * MACHINE_HOST_PIN_BYTE);
+}
 
 static CUresult allocate(void **out, size_t size, unsigned flags, enum range_kind kind)
 {
@@ -27,6 +33,8 @@ static CUresult allocate(void **out, size_t size, unsigned flags, enum range_kin
     };
     driver_acquire();
     struct range *added = range_add_locked(&range);
+    if (added && kind == RANGE_HOST)
+        pinning_locked(size);
     driver_release();
     if (!added) {
         munmap(p, bytes);
@@ -112,6 +120,8 @@ CUresult cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
     };
     driver_acquire();
     struct range *added = range_add_locked(&range);
+    if (added)
+        pinning_locked(size);
     driver_release();
     return added ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 }

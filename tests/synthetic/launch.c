@@ -5,6 +5,7 @@
  * kernel with atomics runs on one thread in block order, so that floating-point sums repeat.
  */
 #include "launch.h"
+#include "quiet.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +133,7 @@ static struct {
     uint64_t generation;
     /* the grid being run */
     const struct ptx_launch *launch;
-    uint64_t next, blocks, chunk;
+    uint64_t next, blocks, chunk, instructions;
     int error;
     struct ptx_fault fault;
 } team = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -161,7 +162,7 @@ static void run_share(const struct ptx_launch *launch)
             break;
         }
     }
-    count_add(COUNT_INSTRUCTIONS, instructions);
+    __atomic_fetch_add(&team.instructions, instructions, __ATOMIC_RELAXED);
 }
 
 static void *helper_main(void *unused)
@@ -169,6 +170,7 @@ static void *helper_main(void *unused)
     uint64_t seen = 0;
     (void)unused;
     pthread_setname_np(pthread_self(), "gpu-helper");
+    quiet_exclude_me();
     pthread_mutex_lock(&team.lock);
     for (;;) {
         while (team.generation == seen || !team.launch)
@@ -198,21 +200,19 @@ static void start_helpers(void)
     }
 }
 
-static int run_grid(const struct ptx_launch *launch, uint64_t blocks, bool alone, struct ptx_fault *fault)
+static int run_grid(const struct ptx_launch *launch, uint64_t blocks, bool alone, struct ptx_fault *fault,
+                    uint64_t *instructions)
 {
-    uint64_t instructions = 0;
     uint64_t threads = blocks * launch->block[0] * launch->block[1] * launch->block[2];
-    if (alone || blocks == 1 || threads <= SMALL_GRID) {
-        int error = ptx_run(launch, 0, blocks, fault, &instructions);
-        count_add(COUNT_INSTRUCTIONS, instructions);
-        return error;
-    }
+    if (alone || blocks == 1 || threads <= SMALL_GRID)
+        return ptx_run(launch, 0, blocks, fault, instructions);
     pthread_mutex_lock(&team_owner);
     pthread_mutex_lock(&team.lock);
     if (!team.started)
         start_helpers();
     team.launch = launch;
     team.next = 0;
+    team.instructions = 0;
     team.blocks = blocks;
     team.chunk = blocks / (8 * (team.helpers + 1)) + (blocks >= 8 * (team.helpers + 1) ? 0 : 1);
     team.error = 0;
@@ -225,6 +225,7 @@ static int run_grid(const struct ptx_launch *launch, uint64_t blocks, bool alone
     while (team.busy)
         pthread_cond_wait(&team.finished, &team.lock);
     int error = team.error;
+    *instructions = team.instructions;
     if (error)
         *fault = team.fault;
     pthread_mutex_unlock(&team.lock);
@@ -232,7 +233,7 @@ static int run_grid(const struct ptx_launch *launch, uint64_t blocks, bool alone
     return error;
 }
 
-CUresult kernel_run(const struct kernel_work *work, CUcontext ctx)
+CUresult kernel_run(const struct kernel_work *work, CUcontext ctx, struct work_count *count)
 {
     (void)ctx;
     struct ptx_fault fault = {0};
@@ -246,7 +247,8 @@ CUresult kernel_run(const struct kernel_work *work, CUcontext ctx)
     };
     uint64_t blocks = (uint64_t)work->grid[0] * work->grid[1] * work->grid[2];
     count_add(COUNT_LAUNCHES, 1);
-    int error = run_grid(&launch, blocks, launch.kernel->has_atomics, &fault);
+    int error = run_grid(&launch, blocks, launch.kernel->has_atomics, &fault, &count->instructions);
+    count_add(COUNT_INSTRUCTIONS, count->instructions);
     if (!error)
         return CUDA_SUCCESS;
     driver_acquire();

@@ -100,6 +100,7 @@ struct range {
     int device;
     unsigned flags; /* of host memory, as asked for */
     uint64_t id;
+    uint64_t birth, freed_in; /* record.c: its number; the id of the stream it is freed in, 0: in none */
     void *owner;
     bool global; /* a module's variable: not the application's to free */
     bool sync_memops;

@@ -8,6 +8,7 @@
  * wait for it.
  */
 #include "memory_pool.h"
+#include "clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,9 +100,17 @@ static void block_forget_op(struct block *block)
 /* Blocks whose free has been reached are free. */
 static void settle(struct CUmemPoolHandle_st *pool)
 {
+again:
+    for (struct block *b = clock_runs ? pool->blocks : NULL; b; b = b->next) {
+        if (b->state == BLOCK_LEAVING && b->op->time.state == TIME_ENDED && b->op->state != OP_DONE) {
+            op_wait_locked(
+                b->op); /* it ends at once in real time too; drops the lock: the list may have changed */
+            goto again;
+        }
+    }
     for (struct block *b = pool->blocks; b; b = b->next) {
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): joining returns the block that is left */
-        if (b->state == BLOCK_LEAVING && b->op->state == OP_DONE) {
+        if (b->state == BLOCK_LEAVING && op_passed_locked(b->op)) {
             block_forget_op(b);
             b->state = BLOCK_FREE;
             b = block_join(b);
@@ -267,7 +276,7 @@ static bool drain_leaving(struct CUmemPoolHandle_st *pool)
     bool any = false;
 again:
     for (struct block *b = pool->blocks; b; b = b->next) {
-        if (b->state == BLOCK_LEAVING && b->op->state != OP_DONE) {
+        if (b->state == BLOCK_LEAVING && !op_passed_locked(b->op)) {
             op_wait_locked(b->op); /* drops the lock: the list may have changed */
             any = true;
             goto again;
@@ -307,6 +316,7 @@ uint64_t pool_allocate_locked(struct CUmemPoolHandle_st *pool, size_t size, stru
     uint64_t bytes = round_up(size, ALIGNMENT), stream_id = stream ? stream->id : 0;
     if (bytes < size || bytes > WINDOW_BYTES)
         return 0;
+    clock_catch_up_locked();
     struct block *block = find_block(pool, bytes, stream_id, after);
     if (!block || !block_split(block, bytes))
         return 0;
@@ -336,6 +346,7 @@ void pool_free_range_locked(struct range *range, uint64_t stream_id, struct op *
 {
     struct block *block = range->owner;
     struct CUmemPoolHandle_st *pool = block->pool;
+    range->freed_in = op ? stream_id : 0;
     range_remove_locked(range);
     pool->used -= block->size;
     pool->allocations--;

@@ -6,7 +6,8 @@
  * cuMemUnmap takes whole mappings, one or several in a row; a handle's memory lives until it is released and
  * no longer mapped; it may be mapped at several addresses.
  */
-#include "engine.h"
+#include "clock.h"
+#include "model/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmem
     handle->id = HANDLE_BASE + handle_count;
     handles[handle_count++] = handle;
     *out = handle->id;
+    if (space == SPACE_HOST)
+        clock_charge_locked((double)size * options.size_scale * MACHINE_HOST_PIN_BYTE);
     driver_release();
     return CUDA_SUCCESS;
 fail:

@@ -1,7 +1,7 @@
 /*
  * ranges.c - what is at an address: a sorted array, found by bisection.
  */
-#include "memory.h"
+#include "record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +52,7 @@ struct range *range_add_locked(const struct range *range)
     sorted[at] = copy;
     count++;
     pthread_rwlock_unlock(&range_lock);
+    record_range_new_locked(copy);
     return copy;
 }
 
@@ -62,6 +63,7 @@ void range_remove_locked(struct range *range)
     memmove(sorted + at, sorted + at + 1, (count - at - 1) * sizeof(struct range *));
     count--;
     pthread_rwlock_unlock(&range_lock);
+    record_range_gone_locked(range);
     free(range);
 }
 

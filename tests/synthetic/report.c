@@ -5,14 +5,13 @@
  * A hazard is something that CUDA forbids or leaves undefined and that this driver could see; it is counted
  * under a name, with the text of its first occurrence.
  */
-#include "memory.h"
+#include "clock.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MAX_HAZARDS 32
 
@@ -50,6 +49,46 @@ static void put_string(FILE *f, const char *s)
     fputc('"', f);
 }
 
+/* Virtual time: everything here is the model's (timeline.h, model/machine.h), nothing was measured. */
+static void write_clock(FILE *f)
+{
+    const char *separator = "\n";
+    fprintf(f, ",\n  \"modelled\": {\n    \"link\": ");
+    put_string(f, options.link_name);
+    fprintf(f, ",\n    \"compute_scale\": %.9g,\n    \"size_scale\": %.9g,\n    \"driver_scale\": %.9g,\n",
+            options.compute_scale, options.size_scale, options.driver_scale);
+    fprintf(f, "    \"makespan_ns\": %.0f,\n    \"host_ns\": %.0f,\n    \"host_waited_ns\": %.0f,\n",
+            timeline_last_end > clock_now ? timeline_last_end : clock_now, clock_now, clock_waited);
+    fprintf(f, "    \"threads_not_waited_for\": %llu,\n    \"engines\": [", (unsigned long long)clock_hasty);
+    for (int i = 0; i < device_count; i++) {
+        const struct copy_engine *in = &timeline_engines[i][ENGINE_IN],
+                                 *out = &timeline_engines[i][ENGINE_OUT];
+        fprintf(f,
+                "%s      {\"device\": %d, \"in_busy_ns\": %.0f, \"in_bytes\": %.0f, \"out_busy_ns\": %.0f, "
+                "\"out_bytes\": %.0f}",
+                separator, i, in->busy, in->bytes, out->busy, out->bytes);
+        separator = ",\n";
+    }
+    fprintf(f, "\n    ],\n    \"streams\": [");
+    separator = "\n";
+    for (const struct lane *lane = timeline_lanes; lane; lane = lane->next) {
+        if (lane->busy <= 0 && lane->waited <= 0)
+            continue;
+        fprintf(f, "%s      {\"stream\": %llu, \"busy_ns\": %.0f, \"waited_ns\": %.0f}", separator,
+                (unsigned long long)lane->stream_id, lane->busy, lane->waited);
+        separator = ",\n";
+    }
+    fprintf(f, "\n    ],\n    \"host_ns_in\": {");
+    separator = "\n";
+    for (const struct api_site *site = api_sites(); site; site = site->next) {
+        if (site->host_ns <= 0)
+            continue;
+        fprintf(f, "%s      \"%s\": %.0f", separator, site->name, site->host_ns);
+        separator = ",\n";
+    }
+    fprintf(f, "\n    }\n  }");
+}
+
 static void write_report(FILE *f)
 {
     static const char *const names[COUNTERS] = {"launches",  "graph_launches", "h2d_bytes",   "d2h_bytes",
@@ -81,24 +120,19 @@ static void write_report(FILE *f)
         fputc('}', f);
         separator = ",\n";
     }
-    fprintf(f, "%s]\n}\n", hazards[0].name ? "\n  " : "");
+    fprintf(f, "%s]", hazards[0].name ? "\n  " : "");
+    if (clock_runs)
+        write_clock(f);
+    fprintf(f, "\n}\n");
 }
 
 /* Only reads counters: the engine may be in the middle of something, or gone. */
 void report_at_exit(void)
 {
-    char path[4096], *out = path;
+    char path[4096];
     if (!options.report)
         return;
-    for (const char *s = options.report; *s && out < path + sizeof(path) - 16; s++) {
-        if (s[0] == '%' && s[1] == 'p') {
-            out += sprintf(out, "%d", (int)getpid());
-            s++;
-        } else {
-            *out++ = *s;
-        }
-    }
-    *out = 0;
+    options_path(options.report, path, sizeof(path));
     FILE *f = fopen(path, "we");
     if (!f) {
         driver_log("cannot write the report %s: %s", path, strerror(errno));

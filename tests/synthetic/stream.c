@@ -4,7 +4,7 @@
  * Handles 0 and CU_STREAM_LEGACY are the context's legacy stream; CU_STREAM_PER_THREAD is a blocking stream
  * of the calling thread's own ("Stream synchronization behavior").
  */
-#include "engine.h"
+#include "clock.h"
 
 static uint64_t next_stream_id = 1;
 
@@ -18,6 +18,10 @@ struct CUstream_st *stream_new_locked(CUcontext ctx, unsigned flags, int priorit
     stream->priority = priority;
     stream->id = next_stream_id++;
     stream->sync_policy = CU_SYNC_POLICY_AUTO;
+    if (clock_runs && !(stream->lane = timeline_lane_new_locked(stream))) {
+        object_free_locked(stream);
+        return NULL;
+    }
     stream->next = ctx->streams;
     ctx->streams = stream;
     return stream;
@@ -31,6 +35,8 @@ void stream_free_locked(struct CUstream_st *stream)
             break;
         }
     }
+    if (stream->lane)
+        timeline_lane_drop_locked(stream->lane);
     object_free_locked(stream);
 }
 
@@ -154,6 +160,14 @@ CUresult cuStreamSynchronize(CUstream handle)
     });
 }
 
+static bool stream_busy_locked(struct CUstream_st *stream)
+{
+    struct op *last = stream->lane ? stream->lane->tail : stream->tail;
+    if (!last)
+        last = stream->tail;
+    return last && (!stream->lane || !clock_done_locked(last));
+}
+
 CUresult cuStreamQuery(CUstream handle)
 {
     API_ENTER(API_CONTEXT);
@@ -161,7 +175,7 @@ CUresult cuStreamQuery(CUstream handle)
         if (stream->capture) {
             capture_invalidate_locked(stream->capture);
             result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-        } else if (stream->head) {
+        } else if (stream_busy_locked(stream)) {
             engine_poke_locked(stream->ctx->device->engine);
             result = CUDA_ERROR_NOT_READY;
         } else {

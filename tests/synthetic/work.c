@@ -174,7 +174,7 @@ static CUresult run_write_value(const struct value_work *value)
     return CUDA_SUCCESS;
 }
 
-CUresult work_run(const struct work *work, CUcontext ctx)
+CUresult work_run(const struct work *work, CUcontext ctx, struct work_count *count)
 {
     switch (work->kind) {
     case WORK_COPY:
@@ -184,7 +184,7 @@ CUresult work_run(const struct work *work, CUcontext ctx)
     case WORK_WRITE_VALUE:
         return run_write_value(&work->value);
     case WORK_KERNEL:
-        return kernel_run(&work->kernel, ctx);
+        return kernel_run(&work->kernel, ctx, count);
     default:
         return CUDA_SUCCESS;
     }
