@@ -1,4 +1,5 @@
 #include "hooks/capture.h"
+#include "hooks/graph.h"
 #include "hooks/window.h"
 #include <pthread.h>
 
@@ -76,6 +77,7 @@ static CUresult capture_begin(void)
     pthread_mutex_lock(&lock);
     if (atomic_fetch_add(&captures_active, 1) == 0) {
         status = window_submit();
+        exec_record_all(true, NULL);
         for (unsigned i = 0; status == CUDA_SUCCESS && (gpu = gpu_at(i)); i++) {
             bool entered = gpu_enter(gpu);
 

@@ -1,8 +1,8 @@
 /*
  * capture.h - whether anybody is capturing, and staying out of it.
  *
- * The cache inserts nothing into a capture. What a captured operation touches is noted with the graph that it
- * becomes part of, and brought in when that is launched.
+ * The cache inserts nothing into a capture. What a captured operation touches is read from the graph that it
+ * becomes part of when that is instantiated, and brought in when it is launched.
  */
 #ifndef HBMSPILL_HOOKS_CAPTURE_H
 #define HBMSPILL_HOOKS_CAPTURE_H

@@ -1,16 +1,48 @@
 /*
- * graph.h - what the nodes of graphs touch, so that it can be brought in before the graph is launched.
+ * graph.h - graphs that the job launches: as a whole while memory is plenty, else node by node.
  *
- * Addresses are kept as the nodes were given them and resolved at launch; what has been freed by then does
- * not count. Threads: any; one lock, a leaf.
+ * graph.c           bodies of conditional nodes, the one thing about a graph that the driver does not tell
+ * graph_read.c      a graph, read from the driver, becomes a program
+ * graph_program.c   programs: nodes in an order, with their parameters
+ * graph_exec.c      executable graphs: a program each, and what changes it
+ * graph_launch.c    launches
+ *
+ * Threads: any; one lock for each table, held for look-ups alone. An executable graph's own record needs
+ * none: "graph objects are not threadsafe" (CUDA, Graph Management).
  */
 #ifndef HBMSPILL_HOOKS_GRAPH_H
 #define HBMSPILL_HOOKS_GRAPH_H
 
-#include "hooks/touches.h"
+#include "hooks/graph_program.h"
 
-/* Notes what a node of the graph touches, in place of what was noted for it; node NULL: one more captured
- * operation. */
-CUresult graph_note(CUgraph graph, CUgraphNode node, const struct touches *touches, bool open);
+/* The bodies of a conditional node, the driver's array; NULL where the node's making was not seen. */
+CUgraph *graph_bodies(CUgraphNode node, unsigned *count);
+
+struct exec {
+    CUgraphExec handle;
+    struct program *program;    /* NULL: unknown, it may touch anything */
+    struct program_node *nodes; /* by handle; NULL where the handles are not the program's */
+    bool priorities;
+    bool changed;      /* opaque and open are to be found out */
+    bool opaque, open; /* not to be launched node by node; may touch anything */
+    bool disabled;     /* some node was, once */
+    /* "Each launch is ordered behind any previous launches of hGraphExec" (cuGraphLaunch), in whatever
+     * stream: what a launch node by node has to see to. */
+    bool launched, singly; /* at all; the last time, node by node */
+    CUstream stream;       /* of the last launch */
+    CUevent event;         /* NULL: none yet */
+    bool recorded;         /* it is behind the last launch */
+    UT_hash_handle hh;
+};
+
+/* The record of an executable graph, NULL where its making was not seen. */
+struct exec *exec_find(CUgraphExec handle);
+/* Brings opaque and open up to date. */
+void exec_refresh(struct exec *exec);
+/* Records the event behind the last launch, if that is still to be done. */
+CUresult exec_record(struct exec *exec);
+/* The same for all whose last launch was in the stream, or in any: it goes, or a capture begins. What is held
+ * was submitted. */
+void exec_record_all(bool any, CUstream stream);
 
 #endif

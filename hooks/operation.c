@@ -1,6 +1,5 @@
 #include "hooks/operation.h"
 #include "hooks/capture.h"
-#include "hooks/graph.h"
 #include "hooks/window.h"
 #include "shim/log.h"
 #include <errno.h>
@@ -44,7 +43,6 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
 {
     struct gpu *current = touches->mixed || open ? gpu_current() : NULL;
     CUresult status = window_submit_for(per_thread && !stream ? CU_STREAM_PER_THREAD : stream);
-    CUgraph graph;
     bool entered;
     int error;
 
@@ -57,11 +55,8 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
         status = touches->beyond ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
         goto done;
     }
-    graph = capture_graph(stream, per_thread);
-    if (graph) {
-        status = graph_note(graph, NULL, touches, open);
+    if (capture_graph(stream, per_thread))
         goto done;
-    }
     if (touches->mixed) {
         status = fix_others(touches, what);
         if (status != CUDA_SUCCESS)
@@ -72,7 +67,7 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
                  : cache_op_begin(touches->gpu->cache, &operation->op, stream_key_of(stream, per_thread),
                                   touches->touch, touches->count);
     gpu_leave(entered);
-    if (error == -ENOMEM)
+    if (error == -ENOMEM && what)
         operation_explain(&operation->op.failure, what);
     status = gpu_result(touches->gpu, error);
     if (!error)

@@ -6,7 +6,7 @@
  *     the real function
  *     operation_end
  *
- * While the stream is being captured nothing is begun; the touches go to the graph instead.
+ * While the stream is being captured nothing is begun: what becomes part of a graph is read from that.
  */
 #ifndef HBMSPILL_HOOKS_OPERATION_H
 #define HBMSPILL_HOOKS_OPERATION_H
@@ -18,8 +18,8 @@ struct operation {
     struct cache_op op;
 };
 
-/* open: it may touch any allocation. what names it in a message ("kernel fusion_3"). Frees what touches
- * holds. */
+/* open: it may touch any allocation. what names it in a message ("kernel fusion_3"), NULL: no message if it
+ * does not fit. Frees what touches holds. */
 CUresult operation_begin(struct operation *operation, struct touches *touches, CUstream stream,
                          bool per_thread, bool open, const char *what);
 void operation_end(struct operation *operation, CUresult status);

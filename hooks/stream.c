@@ -6,6 +6,7 @@
  */
 #include "hooks/capture.h"
 #include "hooks/gpu.h"
+#include "hooks/graph.h"
 #include "hooks/trace.h"
 #include "hooks/window.h"
 
@@ -14,6 +15,8 @@ static void retire(CUstream stream)
     struct gpu *gpu;
 
     window_submit_quietly(stream);
+    if (shim_active())
+        exec_record_all(false, stream);
     for (unsigned i = 0; shim_active() && (gpu = gpu_at(i)); i++) {
         bool entered = gpu_enter(gpu);
         int error = cache_stream_retire(gpu->cache, stream_key_of(stream, false));

@@ -512,6 +512,15 @@ CUresult window_submit_held(void)
     return status;
 }
 
+void window_fail(CUresult status)
+{
+    pthread_mutex_lock(&lock);
+    if (failure == CUDA_SUCCESS)
+        failure = status;
+    streams_publish();
+    pthread_mutex_unlock(&lock);
+}
+
 void window_submit_quietly(CUstream stream)
 {
     (void)window_submit_for(stream);

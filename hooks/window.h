@@ -71,6 +71,9 @@ bool window_hold_memset(CUdeviceptr dst, unsigned value, unsigned width, size_t 
 /* Also one that is not ours to free, so that it stays behind what uses it. */
 bool window_hold_free(CUdeviceptr address, CUstream stream, CUresult *status);
 
+/* Something that the job takes for one operation was done in part: as when a submission fails. */
+void window_fail(CUresult status);
+
 /* At exit: nothing is submitted any more. */
 void window_stop(void);
 

@@ -16,12 +16,11 @@
 #define FLAGS "XLA_FLAGS"
 #define INHERITED "HBMSPILL_INHERITED"
 #define HEAP_FLAG "--xla_multiheap_size_constraint_per_heap"
-#define GRAPH_FLAG "--xla_gpu_enable_command_buffer"
 #define ADDED_ALLOCATOR "cuda_async"
 
-enum { FLAGS_ADDED_MAX = 160 };
+enum { FLAGS_ADDED_MAX = 80 };
 
-static char added_flags[FLAGS_ADDED_MAX]; /* "" where none were added */
+static char added_flags[FLAGS_ADDED_MAX]; /* "" where none was added */
 static bool added_allocator;
 static bool flags_in_file;
 static atomic_bool overwritten_said;
@@ -101,15 +100,12 @@ static void environment_replace(const char *const *names, const char *const *val
     environ = list;
 }
 
-/* The flags to add to the user's. */
+/* The flag to add to the user's. */
 static void choose_flags(const char *users)
 {
-    char *end = added_flags;
     const unsigned int slice = options_get()->slice;
     if (slice && !has_flag(users, HEAP_FLAG))
-        end += sprintf(end, "%s=%u", HEAP_FLAG, slice);
-    if (!has_flag(users, GRAPH_FLAG))
-        sprintf(end, "%s%s=", end == added_flags ? "" : " ", GRAPH_FLAG);
+        sprintf(added_flags, "%s=%u", HEAP_FLAG, slice);
 }
 
 void environment_prepare(bool add)
@@ -175,13 +171,8 @@ static bool find_overwritten(char *missing, size_t size)
     missing[0] = '\0';
     if (added_allocator && !allocator)
         used = snprintf(missing, size, "%s=%s", ALLOCATOR, ADDED_ALLOCATOR);
-    const char *const names[] = {HEAP_FLAG, GRAPH_FLAG};
-    for (size_t i = 0; i < 2; i++)
-        if (has_flag(added_flags, names[i]) && !has_flag(flags, names[i])) {
-            const char *word = strstr(added_flags, names[i]);
-            used += snprintf(missing + used, size - (size_t)used, "%s%.*s", used ? " " : "",
-                             (int)strcspn(word, " "), word);
-        }
+    if (added_flags[0] && !has_flag(flags, HEAP_FLAG))
+        used += snprintf(missing + used, size - (size_t)used, "%s%s", used ? " " : "", added_flags);
     return used > 0;
 }
 
@@ -205,8 +196,7 @@ void environment_report(void)
     if (added_flags[0])
         log_info("environment", "added to %s: %s", FLAGS, added_flags);
     if (flags_in_file)
-        log_warn("environment", "%s names a file, nothing was added; put there: %s=1 %s=", FLAGS, HEAP_FLAG,
-                 GRAPH_FLAG);
+        log_warn("environment", "%s names a file, nothing was added; put there: %s=1", FLAGS, HEAP_FLAG);
     warn_overwritten();
 }
 

@@ -52,8 +52,9 @@
 #undef cuStreamWriteValue32
 #undef cuStreamWriteValue64
 #undef cuStreamBatchMemOp
-#undef cuGraphAddKernelNode
-#undef cuGraphKernelNodeSetParams
+#undef cuGraphKernelNodeGetParams
+#undef cuGraphInstantiate
+#undef cuGraphGetEdges
 #undef cuGraphExecKernelNodeSetParams
 #undef cuGraphExecUpdate
 #undef cuStreamEndCapture
@@ -84,6 +85,10 @@
 /* Types of first versions that cudaTypedefs.h gives to those who define __CUDA_API_VERSION_INTERNAL alone. */
 typedef CUresult(CUDAAPI *PFN_cuStreamDestroy_v2000)(CUstream);
 typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000)(CUstream);
+typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v10000)(CUgraphExec *, CUgraph, CUgraphNode *, char *,
+                                                         size_t);
+typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v11000)(CUgraphExec *, CUgraph, CUgraphNode *, char *,
+                                                         size_t);
 typedef CUresult(CUDAAPI *PFN_cuCtxDestroy_v2000)(CUcontext);
 typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxRelease_v7000)(CUdevice);
 typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
@@ -162,25 +167,14 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuModuleUnload, PFN_cuModuleUnload_v2000) \
     X(cuLibraryLoadData, PFN_cuLibraryLoadData_v12000) \
     X(cuLibraryUnload, PFN_cuLibraryUnload_v12000) \
-    X(cuGraphAddKernelNode_v2, PFN_cuGraphAddKernelNode_v12000) \
-    X(cuGraphAddKernelNode, PFN_cuGraphAddKernelNode_v10000) \
-    X(cuGraphKernelNodeSetParams, PFN_cuGraphKernelNodeSetParams_v10000) \
     X(cuGraphExecKernelNodeSetParams, PFN_cuGraphExecKernelNodeSetParams_v10010) \
     X(cuGraphExecUpdate, PFN_cuGraphExecUpdate_v10020) \
     X(cuGraphDestroyNode, PFN_cuGraphDestroyNode_v10000) \
-    X(cuGraphChildGraphNodeGetGraph, PFN_cuGraphChildGraphNodeGetGraph_v10000) \
-    X(cuGraphAddMemcpyNode, PFN_cuGraphAddMemcpyNode_v10000) \
-    X(cuGraphAddMemsetNode, PFN_cuGraphAddMemsetNode_v10000) \
-    X(cuGraphAddChildGraphNode, PFN_cuGraphAddChildGraphNode_v10000) \
-    X(cuGraphAddBatchMemOpNode, PFN_cuGraphAddBatchMemOpNode_v11070) \
     X(cuGraphAddNode, PFN_cuGraphAddNode_v12020) \
     X(cuGraphAddNode_v2, PFN_cuGraphAddNode_v12030) \
-    X(cuGraphKernelNodeSetParams_v2, PFN_cuGraphKernelNodeSetParams_v12000) \
-    X(cuGraphMemcpyNodeSetParams, PFN_cuGraphMemcpyNodeSetParams_v10000) \
-    X(cuGraphMemsetNodeSetParams, PFN_cuGraphMemsetNodeSetParams_v10000) \
-    X(cuGraphNodeSetParams, PFN_cuGraphNodeSetParams_v12020) \
-    X(cuGraphClone, PFN_cuGraphClone_v10000) \
     X(cuGraphDestroy, PFN_cuGraphDestroy_v10000) \
+    X(cuGraphInstantiate, PFN_cuGraphInstantiate_v10000) \
+    X(cuGraphInstantiate_v2, PFN_cuGraphInstantiate_v11000) \
     X(cuGraphInstantiateWithFlags, PFN_cuGraphInstantiateWithFlags_v11040) \
     X(cuGraphInstantiateWithParams, PFN_cuGraphInstantiateWithParams_v12000) \
     X(cuGraphInstantiateWithParams_ptsz, PFN_cuGraphInstantiateWithParams_v12000_ptsz) \
@@ -189,8 +183,11 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuGraphExecKernelNodeSetParams_v2, PFN_cuGraphExecKernelNodeSetParams_v12000) \
     X(cuGraphExecMemcpyNodeSetParams, PFN_cuGraphExecMemcpyNodeSetParams_v10020) \
     X(cuGraphExecMemsetNodeSetParams, PFN_cuGraphExecMemsetNodeSetParams_v10020) \
+    X(cuGraphExecHostNodeSetParams, PFN_cuGraphExecHostNodeSetParams_v10020) \
+    X(cuGraphExecEventRecordNodeSetEvent, PFN_cuGraphExecEventRecordNodeSetEvent_v11010) \
+    X(cuGraphExecEventWaitNodeSetEvent, PFN_cuGraphExecEventWaitNodeSetEvent_v11010) \
+    X(cuGraphNodeSetEnabled, PFN_cuGraphNodeSetEnabled_v11060) \
     X(cuGraphExecChildGraphNodeSetParams, PFN_cuGraphExecChildGraphNodeSetParams_v11010) \
-    X(cuGraphExecBatchMemOpNodeSetParams, PFN_cuGraphExecBatchMemOpNodeSetParams_v11070) \
     X(cuGraphExecNodeSetParams, PFN_cuGraphExecNodeSetParams_v12020) \
     X(cuGraphLaunch, PFN_cuGraphLaunch_v10000) \
     X(cuGraphLaunch_ptsz, PFN_cuGraphLaunch_v10000_ptsz) \
@@ -353,6 +350,20 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuThreadExchangeStreamCaptureMode, PFN_cuThreadExchangeStreamCaptureMode_v10010) \
     X(cuEventCreate, PFN_cuEventCreate_v2000) \
     X(cuEventElapsedTime, PFN_cuEventElapsedTime_v2000) \
+    X(cuGraphGetNodes, PFN_cuGraphGetNodes_v10000) \
+    X(cuGraphGetEdges, PFN_cuGraphGetEdges_v10000) \
+    X(cuGraphGetEdges_v2, PFN_cuGraphGetEdges_v12030) \
+    X(cuGraphNodeGetType, PFN_cuGraphNodeGetType_v10000) \
+    X(cuGraphKernelNodeGetParams, PFN_cuGraphKernelNodeGetParams_v10000) \
+    X(cuGraphKernelNodeGetParams_v2, PFN_cuGraphKernelNodeGetParams_v12000) \
+    X(cuGraphKernelNodeGetAttribute, PFN_cuGraphKernelNodeGetAttribute_v11000) \
+    X(cuGraphMemcpyNodeGetParams, PFN_cuGraphMemcpyNodeGetParams_v10000) \
+    X(cuGraphMemsetNodeGetParams, PFN_cuGraphMemsetNodeGetParams_v10000) \
+    X(cuGraphHostNodeGetParams, PFN_cuGraphHostNodeGetParams_v10000) \
+    X(cuGraphChildGraphNodeGetGraph, PFN_cuGraphChildGraphNodeGetGraph_v10000) \
+    X(cuGraphEventRecordNodeGetEvent, PFN_cuGraphEventRecordNodeGetEvent_v11010) \
+    X(cuGraphEventWaitNodeGetEvent, PFN_cuGraphEventWaitNodeGetEvent_v11010) \
+    X(cuGraphNodeGetEnabled, PFN_cuGraphNodeGetEnabled_v11060) \
     X(cuFuncGetModule, PFN_cuFuncGetModule_v11000) \
     X(cuFuncGetName, PFN_cuFuncGetName_v12030) \
     X(cuFuncGetParamInfo, PFN_cuFuncGetParamInfo_v12040) \

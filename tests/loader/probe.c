@@ -438,11 +438,17 @@ static void case_overwrite(void)
     initialise(open_driver());
 }
 
+static void case_overwrite_flags(void)
+{
+    setenv("XLA_FLAGS", "--xla_users=1", 1);
+    initialise(open_driver());
+}
+
 static void case_overwrite_late(void)
 {
     initialise(open_driver());
     unsetenv("XLA_PYTHON_CLIENT_ALLOCATOR");
-    setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer_not=1", 1);
+    setenv("XLA_FLAGS", "--xla_multiheap_size_constraint_per_heap_not=1", 1);
 }
 
 static const char *value_of(const char *name)
@@ -474,11 +480,27 @@ int main(int argc, char **argv)
         void (*run)(void);
     } cases[] = {
 #define CASE(name) {#name, case_##name}
-        CASE(plain),       CASE(uninitialised), CASE(init_fails),     CASE(off),
-        CASE(versions),    CASE(runtime),       CASE(next),           CASE(interposed),
-        CASE(handles),     CASE(dlerror),       CASE(foreign),        CASE(second_driver),
-        CASE(forward),     CASE(threads),       CASE(constructor),    CASE(fork),
-        CASE(fork_before), CASE(overwrite),     CASE(overwrite_late), CASE(environment),
+        CASE(plain),
+        CASE(uninitialised),
+        CASE(init_fails),
+        CASE(off),
+        CASE(versions),
+        CASE(runtime),
+        CASE(next),
+        CASE(interposed),
+        CASE(handles),
+        CASE(dlerror),
+        CASE(foreign),
+        CASE(second_driver),
+        CASE(forward),
+        CASE(threads),
+        CASE(constructor),
+        CASE(fork),
+        CASE(fork_before),
+        CASE(overwrite),
+        CASE(overwrite_flags),
+        CASE(overwrite_late),
+        CASE(environment),
 #undef CASE
     };
     alarm(60); /* a loop or a deadlock is a failure, not a hang */
