@@ -4,29 +4,30 @@
 #include <utlist.h>
 
 /* Of the host tier a loan takes at most this share, and only where as much again stays free. */
-#define HOST_SHARE 4
+#define HOST_SHARE 8
 
-static bool completed(struct cache *cache, const struct edges *edges)
+/* Of the first thing that is still in use *wait is an event to wait for. */
+static bool completed(struct cache *cache, const struct edges *edges, uint64_t *wait)
 {
     int error;
 
-    return streams_completed(&cache->streams, edges, NULL, &error);
+    return streams_completed(&cache->streams, edges, *wait ? NULL : wait, &error);
 }
 
-static struct frame *take_free(struct cache *cache)
+static struct frame *take_free(struct cache *cache, uint64_t *wait)
 {
     struct frame *frame;
 
     DL_FOREACH(cache->frames.free, frame)
     {
-        if (completed(cache, &frame->edges) && frames_take_this(&cache->frames, frame))
+        if (completed(cache, &frame->edges, wait) && frames_take_this(&cache->frames, frame))
             return frame;
     }
     return NULL;
 }
 
 /* Frames with dead contents become free ones; false where all of them are still in use. */
-static bool strip_one(struct cache *cache)
+static bool strip_one(struct cache *cache, uint64_t *wait)
 {
     struct segment *segment;
     struct need need;
@@ -36,43 +37,42 @@ static bool strip_one(struct cache *cache)
         struct edges edges = segment->last_use;
 
         edges_merge(&edges, &segment->ready);
-        if (policy_movable(segment) && completed(cache, &edges))
+        if (policy_movable(segment) && completed(cache, &edges, wait))
             return residency_strip(cache, segment, &need) == 0;
     }
     return false;
 }
 
-static struct frame *take_frame(struct cache *cache)
+static struct frame *take_frame(struct cache *cache, uint64_t *wait)
 {
-    struct frame *frame = take_free(cache);
+    struct frame *frame = take_free(cache, wait);
 
-    while (!frame && strip_one(cache))
-        frame = take_free(cache);
+    while (!frame && strip_one(cache, wait))
+        frame = take_free(cache, wait);
     return frame;
 }
 
 /* May release and take the lock. */
-static int take_slot(struct cache *cache, uint64_t size, struct slot **out)
+static int take_slot(struct cache *cache, uint64_t size, struct slot **out, uint64_t *wait)
 {
     struct slots *slots = &cache->slots;
     struct slot *slot, *evicted;
-    uint64_t wait;
     int error;
 
-    if (2 * LOAN_PIECES * size > slots->limit / HOST_SHARE)
+    if (2 * size > slots->limit / HOST_SHARE)
         return -ENOMEM;
-    if (slots->used + 2 * LOAN_PIECES * size > slots->limit)
+    if (slots->used + 2 * size > slots->limit)
         return -EBUSY;
     slot = slots_take(slots, size);
     if (slot) {
-        if (!completed(cache, &slot->written) || !completed(cache, &slot->read)) {
+        if (!completed(cache, &slot->written, wait) || !completed(cache, &slot->read, wait)) {
             slots_give(slots, slot);
             return -EBUSY;
         }
         *out = slot;
         return 0;
     }
-    error = slots_reserve(slots, &cache->streams, size, &evicted, &wait);
+    error = slots_reserve(slots, &cache->streams, size, &evicted, wait);
     if (error)
         return error == -ENOSPC ? -EBUSY : error;
     pthread_mutex_unlock(&cache->lock);
@@ -87,78 +87,88 @@ static int take_slot(struct cache *cache, uint64_t size, struct slot **out)
 static int map_loan(struct cache *cache, struct cache_loan *loan)
 {
     const struct device_ops *ops = cache->ops;
-    uint64_t base;
-    unsigned mapped = 0;
-    int error = ops->reserve(ops->ctx, LOAN_PIECES * loan->size, &base);
+    int error = ops->reserve(ops->ctx, loan->size, &loan->device);
 
     if (error)
         return error;
-    while (mapped < LOAN_PIECES && !error) {
-        error = ops->map(ops->ctx, base + mapped * loan->size, loan->size, loan->frame[mapped]->handle);
-        mapped += !error;
-    }
-    if (!error)
-        error = ops->set_access(ops->ctx, base, LOAN_PIECES * loan->size);
-    for (unsigned i = 0; error && i < mapped; i++)
-        (void)ops->unmap(ops->ctx, base + i * loan->size, loan->size);
-    if (error) {
-        (void)ops->unreserve(ops->ctx, base, LOAN_PIECES * loan->size);
-        return error;
-    }
-    for (unsigned i = 0; i < LOAN_PIECES; i++)
-        loan->device[i] = base + i * loan->size;
-    cache->statistics.map_calls += LOAN_PIECES;
+    error = ops->map(ops->ctx, loan->device, loan->size, loan->frame->handle);
+    if (error)
+        goto unreserve;
+    error = ops->set_access(ops->ctx, loan->device, loan->size);
+    if (error)
+        goto unmap;
+    cache->statistics.map_calls++;
     cache->statistics.access_calls++;
     return 0;
+
+unmap:
+    (void)ops->unmap(ops->ctx, loan->device, loan->size);
+unreserve:
+    (void)ops->unreserve(ops->ctx, loan->device, loan->size);
+    return error;
 }
 
 static void unmap_loan(struct cache *cache, const struct cache_loan *loan)
 {
     const struct device_ops *ops = cache->ops;
 
-    for (unsigned i = 0; i < LOAN_PIECES; i++) {
-        (void)ops->unmap(ops->ctx, loan->device[i], loan->size);
-        cache->statistics.unmap_calls++;
-    }
-    (void)ops->unreserve(ops->ctx, loan->device[0], LOAN_PIECES * loan->size);
+    (void)ops->unmap(ops->ctx, loan->device, loan->size);
+    (void)ops->unreserve(ops->ctx, loan->device, loan->size);
+    cache->statistics.unmap_calls++;
 }
 
-static void give_back(struct cache *cache, struct cache_loan *loan, bool idle)
+static void give_back(struct cache *cache, struct cache_loan *loan)
 {
     frames_group(&cache->frames);
-    for (unsigned i = 0; i < LOAN_PIECES && idle; i++) {
-        if (loan->frame[i])
-            frames_give(&cache->frames, loan->frame[i]);
-        if (loan->slot[i])
-            slots_give(&cache->slots, loan->slot[i]);
-    }
+    if (loan->frame)
+        frames_give(&cache->frames, loan->frame);
+    if (loan->slot)
+        slots_give(&cache->slots, loan->slot);
+}
+
+static void end_loan(struct cache *cache)
+{
     cache->in_flight--;
     pthread_cond_broadcast(&cache->changed);
 }
 
-int cache_borrow(struct cache *cache, struct cache_loan *loan)
+/* Moves one frame's worth of contents out. Its frame is free then, once the copy is done. */
+static void make_one(struct cache *cache)
+{
+    struct segment *victim = residency_victim(cache);
+    struct cache_failure failure;
+    struct need need;
+
+    if (victim && !residency_behind(cache, victim))
+        (void)residency_evict_some(cache, victim, 1, &need, &failure); /* where it cannot, later it can */
+}
+
+int cache_borrow(struct cache *cache, struct cache_loan *loan, bool insist, uint64_t *wait)
 {
     struct cache_loan taken = {.size = cache->frames.size};
     int error = 0;
 
+    *wait = 0;
     pthread_mutex_lock(&cache->lock);
     cache->in_flight++;
-    for (unsigned i = 0; i < LOAN_PIECES && !error; i++) {
-        error = take_slot(cache, taken.size, &taken.slot[i]);
-        if (!error)
-            taken.host[i] = taken.slot[i]->memory;
+    taken.frame = take_frame(cache, wait);
+    if (!taken.frame && insist && !*wait) {
+        make_one(cache);
+        taken.frame = take_frame(cache, wait);
     }
-    for (unsigned i = 0; i < LOAN_PIECES && !error; i++) {
-        taken.frame[i] = take_frame(cache);
-        if (!taken.frame[i])
-            error = -EBUSY;
-    }
+    if (!taken.frame)
+        error = -EBUSY;
+    if (!error)
+        error = take_slot(cache, taken.size, &taken.slot, wait);
     if (!error)
         error = map_loan(cache, &taken);
-    if (error)
-        give_back(cache, &taken, true);
-    else
+    if (error) {
+        give_back(cache, &taken);
+        end_loan(cache);
+    } else {
+        taken.host = taken.slot->memory;
         *loan = taken;
+    }
     pthread_mutex_unlock(&cache->lock);
     return error;
 }
@@ -166,8 +176,10 @@ int cache_borrow(struct cache *cache, struct cache_loan *loan)
 void cache_return(struct cache *cache, struct cache_loan *loan, bool idle)
 {
     pthread_mutex_lock(&cache->lock);
-    if (idle)
+    if (idle) {
         unmap_loan(cache, loan);
-    give_back(cache, loan, idle);
+        give_back(cache, loan);
+    }
+    end_loan(cache);
     pthread_mutex_unlock(&cache->lock);
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #define MILLISECOND UINT64_C(1000000)
+#define PATIENCE_MAX (512 * MILLISECOND)
 
 /* PCIe 4 x16, as published; both ways at once undiminished. */
 static const struct link_rates assumed = {25e9, 25e9, 25e9, 25e9};
@@ -15,7 +16,11 @@ static const struct link_rates assumed = {25e9, 25e9, 25e9, 25e9};
 /* Rates outside these are taken for a clock that does not tell the time of copies. */
 static const double slowest = 1e6, fastest = 4e12;
 
-enum { TRAINS = 3, TRAIN_COPIES_MAX = 16 };
+enum {
+    TRAINS = 3,
+    TRAIN_COPIES_MAX = 16,
+    TRIES_MODEST = 2, /* tries before data is moved out for a frame */
+};
 static const double train_nanoseconds = 4e6; /* a train of copies is made about this long */
 
 static uint64_t now(void)
@@ -171,6 +176,11 @@ static int both_ways(struct lane *in, struct lane *out, unsigned copies, struct 
     const double alone[] = {rates->in, rates->out};
     double best[2] = {0, 0};
 
+    in->size /= 2; /* one half of the memory each */
+    out->size /= 2;
+    out->dst += out->size;
+    out->src += out->size;
+
     for (unsigned i = 0; i < TRAINS; i++) {
         double time[2], both[2];
         int error = train(in, out, copies, time);
@@ -203,16 +213,16 @@ int link_measure(const struct device_ops *ops, const struct cache_loan *loan, st
     struct lane in, out = {.ops = ops};
     struct link_rates found;
     unsigned copies_in, copies_out;
-    int error = lane_open(&in, ops, loan->device[0], (uint64_t)(uintptr_t)loan->host[0], loan->size);
+    int error = lane_open(&in, ops, loan->device, (uint64_t)(uintptr_t)loan->host, loan->size);
 
     if (!error)
-        error = lane_open(&out, ops, (uint64_t)(uintptr_t)loan->host[1], loan->device[1], loan->size);
+        error = lane_open(&out, ops, (uint64_t)(uintptr_t)loan->host, loan->device, loan->size);
+    if (!error) /* out first: pinned memory that was never written may be read out of nothing */
+        error = one_way(&out, &copies_out, &found.out);
     if (!error)
         error = one_way(&in, &copies_in, &found.in);
     if (!error)
-        error = one_way(&out, &copies_out, &found.out);
-    if (!error)
-        error = both_ways(&in, &out, copies_in < copies_out ? copies_in : copies_out, &found);
+        error = both_ways(&in, &out, 2 * (copies_in < copies_out ? copies_in : copies_out), &found);
     settle(&in);
     settle(&out);
     *traffic = (struct link_traffic){in.moved, out.moved, !in.busy && !out.busy};
@@ -227,7 +237,7 @@ void link_init(struct link *link)
 {
     atomic_init(&link->state, LINK_DUE);
     atomic_init(&link->next_try, 0);
-    link->pause = MILLISECOND;
+    link->patience = MILLISECOND;
     link->rates = assumed;
 }
 
@@ -239,16 +249,30 @@ bool link_known(const struct link *link, struct link_rates *rates)
     return measured;
 }
 
+/* Borrows, waiting a while for what is still in use. */
+static int borrow(struct gpu *gpu, struct cache_loan *loan)
+{
+    const struct timespec nap = {.tv_nsec = MILLISECOND / 5};
+    uint64_t until = now() + gpu->link.patience, wait;
+    bool insist = gpu->link.tries >= TRIES_MODEST;
+    int error;
+
+    while ((error = cache_borrow(gpu->cache, loan, insist, &wait)) == -EBUSY && wait && now() < until)
+        while (now() < until && gpu->ops.event_query(gpu, wait) == -EBUSY)
+            nanosleep(&nap, NULL);
+    return error;
+}
+
 /* By the one thread that has put the state to LINK_BUSY; returns the next state. */
 static enum link_state try_now(struct gpu *gpu)
 {
     struct link *link = &gpu->link;
     struct link_traffic traffic;
-    uint64_t start = now();
     struct link_rates rates;
     struct cache_loan loan;
     bool entered = gpu_enter(gpu);
-    int error = cache_borrow(gpu->cache, &loan);
+    int error = borrow(gpu, &loan);
+    uint64_t start = now();
 
     if (!error) {
         error = link_measure(&gpu->ops, &loan, &rates, &traffic);
@@ -257,10 +281,11 @@ static enum link_state try_now(struct gpu *gpu)
         count_add(measured_bytes_out, traffic.bytes_out);
     }
     gpu_leave(entered);
-    if (error == -EBUSY) { /* longer and longer, so that trying costs nothing either */
-        if (link->pause < 256 * MILLISECOND)
-            link->pause *= 2;
-        atomic_store_explicit(&link->next_try, now() + link->pause, memory_order_relaxed);
+    if (error == -EBUSY) {
+        atomic_store_explicit(&link->next_try, now() + 8 * link->patience, memory_order_relaxed);
+        if (link->patience < PATIENCE_MAX)
+            link->patience *= 2;
+        link->tries++;
         return LINK_DUE;
     }
     if (error) {

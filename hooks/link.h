@@ -1,11 +1,13 @@
 /*
  * link.h - how fast memory moves between host and device, measured once for each gpu.
  *
- * Measured when memory first gets short and the cache has two frames to spare, on frames and pinned memory of
- * the cache's own, within some 200 ms: a job that always fits pays nothing, and a moment in which there is
+ * Measured when memory gets short and the cache has a frame to spare, on that frame and pinned memory of the
+ * cache's own, within some 200 ms: a job that always fits pays nothing, and a moment in which there is
  * nothing to spare is let pass. Until then, and where it cannot be measured, rates are assumed ones.
  *
- * Threads: any. The thread that measures waits for its copies, holding nothing; the others go on.
+ * A job that is ahead of its GPU has a frame to spare only later, and is not slowed down by waiting a little:
+ * the thread that is to measure waits for one, holding nothing, longer from one try to the next, at most a
+ * ninth of the time; after some tries data is moved out for it. Other threads go on.
  */
 #ifndef HBMSPILL_HOOKS_LINK_H
 #define HBMSPILL_HOOKS_LINK_H
@@ -23,9 +25,10 @@ struct link_rates {
 };
 
 struct link {
-    atomic_int state;        /* enum link_state */
-    atomic_ullong next_try;  /* CLOCK_MONOTONIC, nanoseconds */
-    uint64_t pause;          /* before the try after that; by the thread that tries */
+    atomic_int state;       /* enum link_state */
+    atomic_ullong next_try; /* CLOCK_MONOTONIC, nanoseconds */
+    uint64_t patience;      /* how long the next try may wait; by the thread that tries */
+    unsigned tries;
     struct link_rates rates; /* constant once the state is LINK_MEASURED, else the assumed ones */
     double seconds;          /* what measuring took */
 };
