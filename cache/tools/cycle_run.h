@@ -1,0 +1,48 @@
+/*
+ * cycle_run.h - how long a round of a cycle takes with a schedule, as the cache would carry it out.
+ *
+ * Everything is issued in order, without the host ever being late: the frees and the actions of a phase, then
+ * its operation. There is one stream for the operations, one for copies out and one for copies in, each first
+ * in, first out; the two directions run at once, at the link's rates for that. An action is one copy.
+ *
+ * A copy out follows the buffer's last use and frees its frames at its end. A copy in takes the free frames
+ * that are ready first; where there are too few it waits, in order, for frames that are given up by what is
+ * issued later. An operation that lacks pieces by then brings them in itself; where no frame is free it
+ * evicts what is used furthest ahead. A newborn buffer gets the youngest frames at its first use. What is
+ * asked of pieces that are there already, or gone, is nothing.
+ *
+ * Rounds are run until one takes as long as the one before. The same input gives the same result to the last
+ * bit. Times are nanoseconds. Objects belong to one thread at a time.
+ */
+#ifndef HBMSPILL_CACHE_TOOLS_CYCLE_RUN_H
+#define HBMSPILL_CACHE_TOOLS_CYCLE_RUN_H
+
+#include "cache/cycle.h"
+
+struct cycle_result { /* of the last round run */
+    double time, compute;
+    double stall;       /* time - compute */
+    double in, out;     /* bytes */
+    uint32_t misses;    /* operations that had to bring something in, or to evict, themselves */
+    uint32_t rounds;    /* that were run */
+    uint64_t most_used; /* bytes of HBM */
+};
+
+struct cycle_run;
+
+/* Room to run a cycle in, many times. It refers to the cycle. NULL: no memory. */
+struct cycle_run *cycle_run_new(const struct cycle *cycle);
+void cycle_run_free(struct cycle_run *run);
+
+/*
+ * `schedule' may be NULL: nothing is moved but on demand. `stalls': NULL, or for each phase how long its
+ * operation waited with the stream empty. -ENOSPC: there is an operation that does not fit; -EINVAL: the
+ * schedule does not fit the cycle; -ENOMEM.
+ */
+int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, struct cycle_result *result,
+                       double *stalls);
+
+/* The same, for one run. */
+int cycle_run_once(const struct cycle *cycle, const struct schedule *schedule, struct cycle_result *result);
+
+#endif

@@ -1,0 +1,223 @@
+/*
+ * hbmspill-plan - the best schedule for a round of a job, made beside the job.
+ *
+ * Reads a cycle (cache/cycle.h), writes a schedule. The shim starts it and never waits for it, so it takes
+ * care of itself: lowest priority, limits of time and memory that end it, no file left open that it did not
+ * open. The plan appears under its name only when it is whole.
+ *
+ * Exit: 0 written; 1 the cycle cannot be read or planned, or the plan not written; 2 usage; 3 nothing was
+ * found that is better than what needs no solver, and nothing was written.
+ */
+#include "cache/tools/cycle_run.h"
+#include "cache/tools/plan_lp.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char usage[] = "usage: hbmspill-plan [--seconds N] [--memory SIZE] [--report] CYCLE -o PLAN\n"
+                            "  --seconds N     of processor time, at most (default 60)\n"
+                            "  --memory SIZE   of address space, at most (default 2G)\n"
+                            "  --report        say what was tried, and how long a round takes (modelled)\n";
+
+/* Fewer of the machine's other jobs are in the way where more time passes than is used. */
+enum { PATIENCE = 10, IOPRIO_IDLE = 3 << 13 };
+
+struct request {
+    const char *cycle, *plan;
+    double seconds, memory;
+    bool report;
+};
+
+static int wrong_usage(const char *what, const char *text)
+{
+    fprintf(stderr, "hbmspill-plan: %s%s%s\n%s", what, text ? ": " : "", text ? text : "", usage);
+    return 2;
+}
+
+static bool parse_size(const char *text, double *size)
+{
+    static const char letters[] = "KMGT";
+    const char *letter;
+    char *end;
+
+    *size = strtod(text, &end);
+    if (end == text || !(*size >= 0 && *size < 1e18))
+        return false;
+    letter = *end ? strchr(letters, *end & ~0x20) : NULL;
+    for (long power = letter ? letter - letters : -1; power >= 0; power--)
+        *size *= 1024;
+    end += letter != NULL;
+    return !*end || !strcmp(end, "iB");
+}
+
+static int parse_arguments(int argc, char **argv, struct request *request)
+{
+    static const struct option options[] = {{"seconds", required_argument, NULL, 's'},
+                                            {"memory", required_argument, NULL, 'm'},
+                                            {"report", no_argument, NULL, 'r'},
+                                            {NULL, 0, NULL, 0}};
+    char *end;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
+        switch (option) {
+        case 's':
+            request->seconds = strtod(optarg, &end);
+            if (end == optarg || *end || !(request->seconds > 0 && request->seconds <= 86400))
+                return wrong_usage("no number of seconds", optarg);
+            break;
+        case 'm':
+            if (!parse_size(optarg, &request->memory) || request->memory < 1)
+                return wrong_usage("no size", optarg);
+            break;
+        case 'r':
+            request->report = true;
+            break;
+        case 'o':
+            request->plan = optarg;
+            break;
+        default:
+            fputs(usage, stderr);
+            return 2;
+        }
+    }
+    if (!request->plan || argc - optind != 1)
+        return wrong_usage("it takes one cycle, and -o", NULL);
+    request->cycle = argv[optind];
+    return 0;
+}
+
+/* What cannot be had is done without: none of it changes the result. */
+static void be_modest(const struct request *request)
+{
+    struct rlimit memory = {(rlim_t)request->memory, (rlim_t)request->memory};
+    rlim_t seconds = (rlim_t)request->seconds + 1;
+    struct rlimit processor = {seconds, seconds};
+
+    (void)close_range(3, ~0U, 0);
+    (void)setpriority(PRIO_PROCESS, 0, 19);
+    (void)sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
+    (void)syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
+    (void)setrlimit(RLIMIT_AS, &memory);
+    (void)setrlimit(RLIMIT_CPU, &processor);
+    (void)alarm((unsigned)request->seconds * PATIENCE + PATIENCE);
+}
+
+static int read_cycle(const char *path, struct cycle **out)
+{
+    FILE *file = fopen(path, "re");
+    char why[160] = "";
+    int error;
+
+    if (!file) {
+        fprintf(stderr, "hbmspill-plan: %s: %s\n", path, strerror(errno));
+        return -errno;
+    }
+    error = cycle_read(file, out, why, sizeof why);
+    if (error)
+        fprintf(stderr, "hbmspill-plan: %s: %s\n", path, error == -EINVAL ? why : strerror(-error));
+    fclose(file);
+    return error;
+}
+
+static int write_plan(const char *path, const struct schedule *schedule)
+{
+    char *temporary = NULL;
+    FILE *file = NULL;
+    int fd, error;
+
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+        return -ENOMEM;
+    fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        error = -errno;
+        goto out;
+    }
+    file = fdopen(fd, "w");
+    if (!file) {
+        error = -errno;
+        close(fd);
+        goto out_remove;
+    }
+    error = schedule_write(schedule, file);
+    if (fclose(file) && !error)
+        error = -errno;
+    if (!error && rename(temporary, path))
+        error = -errno;
+out_remove:
+    if (error)
+        unlink(temporary);
+out:
+    free(temporary);
+    return error;
+}
+
+static void say(const struct request *request, const char *what, const struct cycle_result *result)
+{
+    if (request->report)
+        fprintf(stderr,
+                "%s: a round of %.4f ms (modelled), %.4f of it waiting; in %.1f MiB, out %.1f MiB; %u "
+                "operations that lacked something\n",
+                what, result->time * 1e-6, result->stall * 1e-6, result->in / (1 << 20),
+                result->out / (1 << 20), result->misses);
+}
+
+static int plan(const struct request *request, const struct cycle *cycle)
+{
+    struct plan_options options = {.seconds = 0.9 * request->seconds,
+                                   .report = request->report ? stderr : NULL};
+    struct cycle_result simple, planned;
+    struct schedule *schedule;
+    char why[160];
+    int error = cycle_run_once(cycle, NULL, &simple);
+
+    if (error) {
+        fprintf(stderr, "hbmspill-plan: %s: %s\n", request->cycle,
+                error == -ENOSPC ? "an operation touches more than fits into HBM" : strerror(-error));
+        return 1;
+    }
+    say(request, "without a plan", &simple);
+    if (simple.stall <= 1e-9 * simple.compute)
+        return 3;
+    error = plan_optimal(cycle, &options, &schedule, why, sizeof why);
+    if (!error)
+        error = cycle_run_once(cycle, schedule, &planned);
+    if (error) {
+        fprintf(stderr, "hbmspill-plan: %s: %s\n", request->cycle, why);
+        return 1;
+    }
+    say(request, "planned", &planned);
+    if (planned.time >= simple.time) {
+        schedule_free(schedule);
+        return 3;
+    }
+    schedule->predicted = planned.time;
+    error = write_plan(request->plan, schedule);
+    if (error)
+        fprintf(stderr, "hbmspill-plan: %s: %s\n", request->plan, strerror(-error));
+    schedule_free(schedule);
+    return error ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct request request = {.seconds = 60, .memory = 2147483648.0};
+    struct cycle *cycle = NULL;
+    int status = parse_arguments(argc, argv, &request);
+
+    if (status)
+        return status;
+    be_modest(&request);
+    if (read_cycle(request.cycle, &cycle))
+        return 1;
+    status = plan(&request, cycle);
+    cycle_free(cycle);
+    return status;
+}

@@ -1,0 +1,200 @@
+#include "cache/tools/plan_lp.h"
+#include "cache/tools/cycle_run.h"
+#include "cache/tools/plan_lp_internal.h"
+#include "model/machine.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* What a byte's time on the link weighs against the round's. */
+#define TRAFFIC_WEIGHT 0.01
+
+enum { COARSE = 512 }; /* runs, at first */
+
+struct search {
+    const struct cycle *cycle;
+    const struct plan_options *options;
+    struct plan_work work;
+    struct cycle_run *run;
+    struct schedule *best;
+    struct cycle_result result;
+    double score, bound;
+    double begin;
+    uint32_t chunk; /* pieces that make a copy's latency small */
+};
+
+static double processor_seconds(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static double seconds_left(const struct search *search)
+{
+    return search->options->seconds > 0 ? search->options->seconds - (processor_seconds() - search->begin)
+                                        : 1e9;
+}
+
+/* Of two that take as long the one that moves less is better: the link may be slower than it was said to be.
+ */
+static double score(const struct search *search, const struct cycle_result *result)
+{
+    return result->time +
+           TRAFFIC_WEIGHT * 1e9 * (result->in / search->cycle->in + result->out / search->cycle->out);
+}
+
+static int try_build(struct search *search, const struct plan_flow *flow, const struct plan_build *how)
+{
+    struct schedule *schedule;
+    struct cycle_result result;
+    int error = plan_build(&search->work, flow, how, &schedule);
+
+    if (error)
+        return error;
+    error = cycle_run_schedule(search->run, schedule, &result, NULL);
+    if (error) {
+        schedule_free(schedule);
+        return error;
+    }
+    if (search->options->report)
+        fprintf(search->options->report,
+                "  out lead %g, in lead %g, chunk %u, by need %d: %.4f ms, in %.0f out %.0f frames, %u "
+                "misses, %u actions\n",
+                how->out_lead, how->in_lead, how->chunk, how->out_by_need, result.time * 1e-6,
+                result.in / (double)search->cycle->frame_size, result.out / (double)search->cycle->frame_size,
+                result.misses, schedule->count);
+    if (search->best && score(search, &result) >= search->score) {
+        schedule_free(schedule);
+        return 0;
+    }
+    schedule_free(search->best);
+    search->best = schedule;
+    search->result = result;
+    search->score = score(search, &result);
+    schedule->predicted = result.time;
+    return 0;
+}
+
+static int try_flow(struct search *search, const struct plan_flow *flow)
+{
+    static const double out_leads[] = {1e9, 0, 4}, in_leads[] = {0, 1, 3, 8};
+    const uint32_t chunks[] = {search->chunk, 4 * search->chunk, 16 * search->chunk};
+    int error;
+
+    for (unsigned need = 0; need < 2; need++)
+        for (unsigned c = 0; c < sizeof chunks / sizeof *chunks; c++)
+            for (unsigned o = 0; o < sizeof out_leads / sizeof *out_leads; o++)
+                for (unsigned i = 0; i < sizeof in_leads / sizeof *in_leads; i++) {
+                    error = try_build(search, flow,
+                                      &(struct plan_build){.out_lead = out_leads[o],
+                                                           .in_lead = in_leads[i],
+                                                           .chunk = chunks[c],
+                                                           .out_by_need = need});
+                    if (error)
+                        return error;
+                    if (seconds_left(search) <= 0)
+                        return 0;
+                }
+    return 0;
+}
+
+static int try_program(struct search *search, uint32_t runs, uint32_t slack, bool apart, double *time)
+{
+    struct plan_program program = {.runs = runs,
+                                   .slack = slack,
+                                   .apart = apart,
+                                   .latency = MACHINE_COPY_LATENCY / (4.0 * search->chunk),
+                                   .seconds = seconds_left(search)};
+    struct plan_flow flow;
+    int error = plan_model_solve(&search->work, &program, &flow);
+
+    if (error) {
+        if (search->options->report)
+            fprintf(search->options->report, "slack %u, apart %d: %d, after %.3f s\n", slack, apart, error,
+                    processor_seconds() - search->begin);
+        return error;
+    }
+    if (search->options->report)
+        fprintf(search->options->report,
+                "%u runs, slack %u, apart %d: %.4f ms in the program, after %.3f s\n", flow.runs, slack,
+                apart, flow.time * 1e-6, processor_seconds() - search->begin);
+    *time = flow.time;
+    error = try_flow(search, &flow);
+    plan_flow_free(&flow);
+    return error;
+}
+
+/* With more slack the program only gets slower, but what it says can be done with less luck. */
+static int try_slacks(struct search *search, uint32_t runs, bool apart)
+{
+    int error = -ETIME;
+
+    for (uint32_t slack = 1; slack <= 1 + search->work.frames / 4 && seconds_left(search) > 0; slack *= 4) {
+        double time = 0;
+
+        error = try_program(search, runs, slack, apart, &time);
+        if (error || time >= search->result.time)
+            break;
+    }
+    return error == -ENOSPC || error == -ETIME ? 0 : error;
+}
+
+static int search_all(struct search *search)
+{
+    const struct cycle *cycle = search->cycle;
+    double piece = (double)cycle->frame_size * 1e9 / fmax(cycle->in, cycle->out);
+    int error;
+
+    search->chunk = 1 + (uint32_t)fmin(1e6, MACHINE_COPY_LATENCY / (0.1 * piece));
+    for (unsigned fine = 0; fine < 2; fine++) {
+        uint32_t runs = fine ? cycle->length : COARSE;
+
+        if (fine && cycle->length <= COARSE)
+            break;
+        if (search->options->report &&
+            !plan_model_bound(&search->work, runs, seconds_left(search), &search->bound))
+            fprintf(search->options->report, "bound: %.4f ms, after %.3f s\n", search->bound * 1e-6,
+                    processor_seconds() - search->begin);
+        for (unsigned apart = 0; apart < 2; apart++) {
+            error = try_slacks(search, runs, apart);
+            if (error)
+                return error;
+        }
+    }
+    return search->best ? 0 : -ETIME;
+}
+
+static void explain(int error, char *why, size_t why_size)
+{
+    snprintf(why, why_size, "%s",
+             error == -ENOSPC   ? "an operation touches more than fits into HBM"
+             : error == -ETIME  ? "there was no solution in time"
+             : error == -ENOMEM ? "out of memory"
+                                : "it could not be planned");
+}
+
+int plan_optimal(const struct cycle *cycle, const struct plan_options *options, struct schedule **out,
+                 char *why, size_t why_size)
+{
+    struct search search = {.cycle = cycle, .options = options, .begin = processor_seconds()};
+    int error = plan_work_make(cycle, &search.work);
+
+    if (error) {
+        explain(error, why, why_size);
+        return error;
+    }
+    search.run = cycle_run_new(cycle);
+    error = search.run ? search_all(&search) : -ENOMEM;
+    cycle_run_free(search.run);
+    plan_work_free(&search.work);
+    if (error) {
+        schedule_free(search.best);
+        explain(error, why, why_size);
+        return error;
+    }
+    *out = search.best;
+    return 0;
+}
