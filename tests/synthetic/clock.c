@@ -36,8 +36,15 @@ struct waiter {
     struct op *op;
 };
 
+/* A thread whose call takes time that is not the host's. */
+struct sleeper {
+    struct sleeper *next;
+    double until;
+};
+
 static struct arrival *arrivals; /* in order of arrival, which is by chance */
 static struct waiter *waiters;
+static struct sleeper *sleepers;
 static uint64_t last_key;                                 /* of whoever was admitted last */
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;    /* for the conductor */
 static pthread_cond_t turn = PTHREAD_COND_INITIALIZER;    /* somebody was admitted, or need not wait longer */
@@ -60,6 +67,9 @@ static bool somebody_goes_on(void)
 {
     for (const struct waiter *w = waiters; w; w = w->next)
         if (w->op->time.state == TIME_ENDED)
+            return true;
+    for (const struct sleeper *s = sleepers; s; s = s->next)
+        if (s->until <= clock_now)
             return true;
     for (const struct arrival *a = arrivals; a; a = a->next)
         if (a->admitted)
@@ -87,18 +97,21 @@ static void let_go_on(void)
 
 /*
  * Whose turn it is: by key; whoever has the key of the last one comes last, so that two who go on and on take
- * turns. Equal keys: the same function of two threads that nothing tells apart, so either will do.
+ * turns. Equal keys: by the function's name; where that is the same, nothing tells the two threads apart.
  */
 static void admit(void)
 {
     struct arrival *best = arrivals;
     for (struct arrival *a = arrivals->next; a; a = a->next) {
         bool again = a->key == last_key, best_again = best->key == last_key;
-        if (again != best_again ? best_again : a->key < best->key)
+        if (again != best_again   ? best_again
+            : a->key != best->key ? a->key < best->key
+                                  : strcmp(a->site->name, best->site->name) < 0)
             best = a;
     }
     best->admitted = true;
-    last_key = best->key;
+    if (best->site->cost > 0) /* a query is no turn */
+        last_key = best->key;
     clock_now += best->site->cost;
     best->site->host_ns += best->site->cost;
 }
@@ -109,12 +122,14 @@ static bool pass_time(void)
     timeline_news_locked();
     for (;;) {
         double next = timeline_next_locked();
+        for (const struct sleeper *s = sleepers; s; s = s->next)
+            next = s->until < next ? s->until : next;
         if (next >= TIME_NEVER)
             return false;
         if (next > clock_now)
             clock_now = next;
         timeline_advance_locked(clock_now);
-        if (timeline_news_locked() || arrivals)
+        if (timeline_news_locked() || arrivals || somebody_goes_on())
             return true;
     }
 }
@@ -161,14 +176,14 @@ static void *conduct(void *unused)
     quiet_exclude_me();
     driver_acquire();
     for (;;) {
-        if (!arrivals && !waiters && !timeline_functions) {
+        if (!arrivals && !waiters && !sleepers && !timeline_functions) {
             pthread_cond_wait(&work, &driver_lock);
             since = cpu_time();
             pause = 0;
             continue;
         }
         uint64_t begin = cpu_time();
-        if (waiters || timeline_functions || timeline_due_locked())
+        if (waiters || sleepers || timeline_functions || timeline_due_locked())
             timeline_advance_locked(clock_now);
         let_go_on();
         since += cpu_time() - begin;
@@ -261,6 +276,27 @@ void clock_charge_locked(double ns)
         current_call->host_ns += ns;
 }
 
+void clock_answer_locked(bool ready, bool costs)
+{
+    struct sleeper me = {.next = sleepers, .until = clock_now + MACHINE_HOST_QUERY * options.driver_scale};
+    if (ready) {
+        if (costs)
+            clock_charge_locked(MACHINE_HOST_QUERY);
+        return;
+    }
+    if (current_call)
+        current_call->host_ns += me.until - clock_now;
+    sleepers = &me;
+    pthread_cond_signal(&work);
+    while (me.until > clock_now)
+        pthread_cond_wait(&turn, &driver_lock);
+    struct sleeper **link = &sleepers;
+    while (*link != &me)
+        link = &(*link)->next;
+    *link = me.next;
+    pthread_cond_signal(&gone_on);
+}
+
 void clock_submit_locked(struct op *op, struct CUstream_st *stream)
 {
     timeline_submit_locked(op, stream->lane, clock_now);
@@ -327,8 +363,11 @@ void clock_finish_locked(void)
 int clock_start(void)
 {
     pthread_t thread;
+    int error;
     if (!options.clock)
         return 0;
+    if ((error = kernels_count_traffic()) != 0)
+        return error;
     if (pthread_create(&thread, NULL, conduct, NULL) != 0)
         return -EAGAIN;
     pthread_detach(thread);

@@ -31,6 +31,12 @@ void clock_charge_locked(double ns);
 /* Around a sleep of the calling thread, inside a call, that ends when the device has run something: 1, -1. */
 void clock_inside_locked(int n);
 
+/*
+ * The end of a query. One that is told to wait takes its time, but the time of its thread only: some programs
+ * have a thread that asks every now and then, by a timer.
+ */
+void clock_answer_locked(bool ready, bool costs);
+
 /* An operation is put into a stream. */
 void clock_submit_locked(struct op *op, struct CUstream_st *stream);
 /* The device up to the host's time. May drop the lock. */

@@ -2,7 +2,7 @@
  * clock_costs.h - the calls the clock knows, and what each costs the host: X(name, ns). Names of a family:
  * version suffixes and _ptsz, _ptds may follow. The constants are model/machine.h's; LAUNCH also has what the
  * program spends before it comes to the call, which the driver's scale is not for (own). What costs by the
- * byte is charged where it happens.
+ * byte is charged where it happens, and so are queries (clock_answer_locked).
  */
 #define CLOCK_CALLS(X)                                                                                       \
     X(cuLaunchKernel, MACHINE_HOST_LAUNCH, MACHINE_HOST_CALL)                                                \
@@ -41,11 +41,11 @@
     X(cuMemsetD2D32Async, MACHINE_HOST_LAUNCH, 0)                                                            \
     X(cuEventRecord, MACHINE_HOST_EVENT, 0)                                                                  \
     X(cuEventRecordWithFlags, MACHINE_HOST_EVENT, 0)                                                         \
-    X(cuEventQuery, MACHINE_HOST_QUERY, 0)                                                                   \
+    X(cuEventQuery, 0, 0)                                                                                    \
     X(cuEventSynchronize, MACHINE_HOST_QUERY, 0)                                                             \
     X(cuEventElapsedTime, MACHINE_HOST_QUERY, 0)                                                             \
     X(cuStreamWaitEvent, MACHINE_HOST_WAIT, 0)                                                               \
-    X(cuStreamQuery, MACHINE_HOST_QUERY, 0)                                                                  \
+    X(cuStreamQuery, 0, 0)                                                                                   \
     X(cuStreamSynchronize, MACHINE_HOST_QUERY, 0)                                                            \
     X(cuCtxSynchronize, MACHINE_HOST_QUERY, 0)                                                               \
     X(cuStreamWriteValue32, MACHINE_HOST_EVENT, 0)                                                           \

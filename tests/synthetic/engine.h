@@ -81,9 +81,11 @@ struct work {
 /* Deep copy (parameters, staged bytes); false when out of memory. */
 bool work_copy(struct work *to, const struct work *from);
 void work_clear(struct work *work);
-/* What a kernel did: lane-instructions, and bytes of memory it read and wrote, each counted once. */
+/* What a kernel did: lane-instructions, and bytes of memory it read and wrote (ptx.h, ptx_traffic). */
 struct work_count {
-    uint64_t instructions, bytes;
+    uint64_t instructions;
+    uint64_t bytes;                   /* of the device's memory */
+    uint64_t host_read, host_written; /* of the host's */
 };
 /* Runs it here and now, on an engine thread, no lock held. Counts are set for kernels, where the clock runs.
  */
@@ -200,6 +202,10 @@ int engine_call_host_locked(struct engine *engine, const struct work *work, CUco
 /* Before memory is unmapped or freed: counts a hazard where a queued operation will touch it, waits for a
  * running one. */
 void engine_memory_leaves_locked(const char *function, uint64_t address, uint64_t size);
+
+/* ---- launch.c ---- */
+/* From now on kernels' instructions and bytes are counted for work_count. 0 or -errno. */
+int kernels_count_traffic(void);
 
 /* ---- copy.c ---- */
 CUresult copy_from_box(const CUDA_MEMCPY3D *box, struct copy_work *out);

@@ -96,6 +96,14 @@ static bool op_done_locked(struct op *op)
     return op->time.lane ? clock_done_locked(op) : op->state == OP_DONE;
 }
 
+/* The end of a query: what it costs. */
+static bool answer_locked(const struct op *op, bool ready)
+{
+    if (op->time.lane)
+        clock_answer_locked(ready, true);
+    return ready;
+}
+
 CUresult cuEventQuery(CUevent event)
 {
     API_ENTER(API_CONTEXT);
@@ -105,7 +113,7 @@ CUresult cuEventQuery(CUevent event)
     driver_acquire();
     if (event->capture) {
         result = CUDA_ERROR_CAPTURED_EVENT;
-    } else if (event->op && !op_done_locked(event->op)) {
+    } else if (event->op && !answer_locked(event->op, op_done_locked(event->op))) {
         engine_poke_locked(event->ctx->device->engine);
         result = CUDA_ERROR_NOT_READY;
     } else {

@@ -7,8 +7,10 @@
 #include "launch.h"
 #include "quiet.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define MAX_HELPERS 3
@@ -233,6 +235,25 @@ static int run_grid(const struct ptx_launch *launch, uint64_t blocks, bool alone
     return error;
 }
 
+/* Of ptx_traffic: a word for each piece of the window; NULL: kernels are not counted. */
+static uint32_t *launch_seen;
+static uint32_t launch_number;
+
+int kernels_count_traffic(void)
+{
+    void *p = mmap(NULL, WINDOW_BYTES / PTX_PIECE * sizeof(*launch_seen), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return -errno;
+    launch_seen = p;
+    return 0;
+}
+
+static bool is_host_memory(uint64_t address)
+{
+    return window_page(address)->space == SPACE_HOST;
+}
+
 CUresult kernel_run(const struct kernel_work *work, CUcontext ctx, struct work_count *count)
 {
     (void)ctx;
@@ -245,10 +266,20 @@ CUresult kernel_run(const struct kernel_work *work, CUcontext ctx, struct work_c
         .params = work->params,
         .memory = &ptx_memory,
     };
+    struct ptx_traffic traffic = {.seen = launch_seen, .is_host = is_host_memory};
     uint64_t blocks = (uint64_t)work->grid[0] * work->grid[1] * work->grid[2];
+    if (launch_seen) {
+        do
+            traffic.number = __atomic_add_fetch(&launch_number, 1, __ATOMIC_RELAXED) & 0x3fffffff;
+        while (!traffic.number);
+        launch.traffic = &traffic;
+    }
     count_add(COUNT_LAUNCHES, 1);
     int error = run_grid(&launch, blocks, launch.kernel->has_atomics, &fault, &count->instructions);
     count_add(COUNT_INSTRUCTIONS, count->instructions);
+    count->bytes = traffic.device_read + traffic.device_written;
+    count->host_read = traffic.host_read;
+    count->host_written = traffic.host_written;
     if (!error)
         return CUDA_SUCCESS;
     driver_acquire();

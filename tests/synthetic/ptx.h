@@ -57,12 +57,27 @@ struct ptx_memory {
     void *ctx;
 };
 
+/*
+ * What a launch reads and writes of memory, in pieces of PTX_PIECE bytes, each counted once for reading and
+ * once for writing. seen has a word for each piece of the window: the launch that touched it last, and how.
+ * It is shared by all launches, which have numbers of their own; counts are added to when threads of the
+ * launch end.
+ */
+enum { PTX_PIECE = 256 };
+struct ptx_traffic {
+    uint32_t *seen;
+    uint32_t number;                   /* of the launch, 1 to 2^30 - 1 */
+    bool (*is_host)(uint64_t address); /* this piece of the window is memory of the host */
+    uint64_t device_read, device_written, host_read, host_written; /* bytes, atomic */
+};
+
 struct ptx_launch {
     const struct ptx_kernel *kernel;
     uint32_t grid[3], block[3];
     uint32_t dynamic_shared_bytes;
     const void *params; /* kernel->param_bytes, laid out by params[].offset */
     const struct ptx_memory *memory;
+    struct ptx_traffic *traffic; /* NULL: not counted */
 };
 
 struct ptx_fault {

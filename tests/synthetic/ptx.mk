@@ -7,7 +7,7 @@ noinst_LTLIBRARIES += %D%/libptx.la %D%/libptx_v2.la %D%/libptx_v3.la %D%/libptx
 	%D%/ptx_lower.c %D%/ptx_lower_integer.c %D%/ptx_lower_float.c %D%/ptx_lower_emit.c \
 	%D%/ptx_lower_names.c %D%/ptx_lower_operand.c %D%/ptx_lower_convert.c %D%/ptx_lower_memory.c \
 	%D%/ptx_flow.c %D%/ptx_rows.c %D%/ptx_dispatch.c %D%/ptx_run.c %D%/ptx_chunk.c %D%/ptx_warp.c \
-	%D%/ptx_atomic.c %D%/ptx_fault.c
+	%D%/ptx_atomic.c %D%/ptx_fault.c %D%/ptx_traffic.c
 %C%_libptx_la_CFLAGS = $(PTX_CFLAGS)
 %C%_libptx_la_LIBADD = %D%/libptx_v2.la %D%/libptx_v3.la %D%/libptx_v4.la %D%/libptx_round.la -lm -lpthread
 

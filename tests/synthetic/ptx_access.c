@@ -70,6 +70,31 @@ static enum shape shape_of(const uint64_t *address, uint32_t n, uint64_t offset,
                           : scattered(address, n, start, offset, size, limit);
 }
 
+/* What a group of lanes touches of the window. */
+static inline void count_traffic(struct ptx_exec *x, enum shape shape, const uint64_t *address, uint32_t n,
+                                 uint64_t offset, uint32_t size, bool write)
+{
+    uint64_t before = UINT64_MAX;
+    switch (shape) {
+    case SHAPE_LINEAR:
+        ptx_traffic_touch(x, address[0] + offset, (uint64_t)n * size, write);
+        break;
+    case SHAPE_SAME:
+        ptx_traffic_touch(x, address[0] + offset, size, write);
+        break;
+    case SHAPE_SCATTERED:
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t at = address[i] + offset;
+            if (at / PTX_PIECE != before) /* aligned to its size, so all of it is in one */
+                ptx_traffic_touch(x, at, size, write);
+            before = at / PTX_PIECE;
+        }
+        break;
+    case SHAPE_OTHER: /* ptx_access_resolve counts */
+        break;
+    }
+}
+
 static inline uint64_t fetch(const char *at, uint32_t width, bool is_signed)
 {
     uint64_t value = 0;
@@ -218,6 +243,8 @@ void PTX_LEVEL_NAME(ptx_access_load)(struct ptx_exec *x, const struct ptx_op *op
         struct span span = span_of(x, space);
         enum shape shape = shape_of(address + lo, hi - lo, op->imm, size, &span);
         const char *from = (const char *)(uintptr_t)(address[lo] + op->imm + (uint64_t)span.delta);
+        if (x->traffic && space != PTX_SHARED)
+            count_traffic(x, shape, address + lo, hi - lo, op->imm, size, false);
         switch (shape) {
         case SHAPE_LINEAR:
             loops.linear(op, rows, from, lo, hi);
@@ -286,6 +313,8 @@ void PTX_LEVEL_NAME(ptx_access_store)(struct ptx_exec *x, const struct ptx_op *o
         struct span span = span_of(x, space);
         enum shape shape = shape_of(address + lo, hi - lo, op->imm, size, &span);
         char *to = (char *)(uintptr_t)(address[lo] + op->imm + (uint64_t)span.delta);
+        if (x->traffic && space != PTX_SHARED)
+            count_traffic(x, shape, address + lo, hi - lo, op->imm, size, true);
         if (shape == SHAPE_LINEAR) {
             (op->width == 1   ? write_uint8_t_uint16_t
              : op->width == 2 ? write_uint16_t_uint16_t

@@ -119,11 +119,15 @@ char *ptx_access_resolve(struct ptx_exec *x, enum ptx_space space, uint64_t addr
         return space == PTX_SHARED ? x->shared + address : x->local + (size_t)lane * x->local_bytes + address;
     }
     if (address >= m->window_base && size <= m->window_size &&
-        address - m->window_base <= m->window_size - size)
+        address - m->window_base <= m->window_size - size) {
+        if (x->traffic)
+            ptx_traffic_touch(x, address, size, write);
         return (char *)(uintptr_t)(address + (uint64_t)m->window_delta);
+    }
     char *at = m->translate ? m->translate(m->ctx, address, size, write) : NULL;
     if (!at)
         ptx_fault_raise(x, address, write,
                         write ? "write of memory that is not mapped" : "read of memory that is not mapped");
+    x->host_bytes[write] += size; /* no cache of the device's keeps it */
     return at;
 }

@@ -173,6 +173,7 @@ int ptx_run(const struct ptx_launch *launch, uint64_t first, uint64_t end, struc
     x->shared_bytes = shared_bytes;
     x->local_bytes = kernel->local_bytes;
     x->fault = fault;
+    x->traffic = launch->traffic;
     for (uint32_t i = 0; i < files; i++) {
         chunks[i].rows = memory + at_rows + (size_t)code->file_bytes * i;
         /* registers start at zero, as shared memory does: undefined in CUDA, but the same on every run */
@@ -193,5 +194,6 @@ int ptx_run(const struct ptx_launch *launch, uint64_t first, uint64_t end, struc
     __builtin_ia32_ldmxcsr(caller);
     if (instructions)
         *instructions += x->instructions;
+    ptx_traffic_add(x);
     return status;
 }

@@ -51,6 +51,8 @@ struct ptx_exec {
     const struct ptx_op *op; /* the one that runs, for faults */
     struct ptx_chunk *chunk;
     uint64_t instructions;
+    struct ptx_traffic *traffic;                              /* of the launch, or NULL */
+    uint64_t device_pieces[2], host_pieces[2], host_bytes[2]; /* read, written: not yet added to it */
     struct ptx_fault *fault;
     sigjmp_buf leave;
 };
@@ -64,6 +66,23 @@ void ptx_fault_watch(struct ptx_exec *x);
 /* Where a lane's access goes. Raises a fault where it must not. */
 char *ptx_access_resolve(struct ptx_exec *x, enum ptx_space space, uint64_t address, uint32_t size,
                          uint32_t lane, bool write);
+
+/* A piece of the window that this launch has perhaps not touched in this way before. */
+void ptx_traffic_count(struct ptx_exec *x, uint64_t piece, bool write);
+void ptx_traffic_add(struct ptx_exec *x);
+
+static inline __attribute__((always_inline)) void ptx_traffic_touch(struct ptx_exec *x, uint64_t address,
+                                                                    uint64_t size, bool write)
+{
+    const struct ptx_traffic *traffic = x->traffic;
+    uint64_t piece = (address - x->memory.window_base) / PTX_PIECE;
+    uint64_t last = (address - x->memory.window_base + size - 1) / PTX_PIECE;
+    for (; piece <= last; piece++) {
+        uint32_t seen = __atomic_load_n(&traffic->seen[piece], __ATOMIC_RELAXED);
+        if (seen >> 2 != traffic->number || !(seen & (write ? 2 : 1)))
+            ptx_traffic_count(x, piece, write);
+    }
+}
 
 typedef void ptx_access_fn(struct ptx_exec *x, const struct ptx_op *op, const struct ptx_lanes *lanes);
 extern ptx_access_fn ptx_access_load_v2, ptx_access_load_v3, ptx_access_load_v4;

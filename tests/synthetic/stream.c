@@ -165,7 +165,10 @@ static bool stream_busy_locked(struct CUstream_st *stream)
     struct op *last = stream->lane ? stream->lane->tail : stream->tail;
     if (!last)
         last = stream->tail;
-    return last && (!stream->lane || !clock_done_locked(last));
+    bool busy = last && (!stream->lane || !clock_done_locked(last));
+    if (clock_runs)
+        clock_answer_locked(!busy, false);
+    return busy;
 }
 
 CUresult cuStreamQuery(CUstream handle)

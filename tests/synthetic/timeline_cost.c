@@ -1,10 +1,11 @@
 /*
  * timeline_cost.c - how long the modelled device takes for an operation.
  *
- * A kernel: its lane-instructions at the machine's rate or the bytes it touched at the rate of its memory,
- * whichever is longer, and a launch's gap. Bytes are counted by the interpreter, in pieces of 256, each once
- * where it is read and once where it is written, as if the caches were perfect; so they do not depend on
- * which allocator laid the memory out. With a size scale bytes and instructions are so many times as many.
+ * A kernel: its lane-instructions at the machine's rate, the bytes it touched at the rate of its memory, or
+ * what of that is the host's memory at the link's, whichever is longest, and a launch's gap. Bytes are
+ * counted by the interpreter, in pieces of 256, each once where it is read and once where it is written, as
+ * if the caches were perfect; so they do not depend on which allocator laid the memory out. With a size scale
+ * bytes and instructions are so many times as many.
  */
 #include "model/machine.h"
 #include "timeline.h"
@@ -52,8 +53,10 @@ double kernel_ns(const struct work_count *count)
 {
     double compute = (double)count->instructions / MACHINE_INSTRUCTION_RATE;
     double memory = (double)count->bytes / MACHINE_HBM_RATE;
-    return MACHINE_KERNEL_GAP +
-           (compute > memory ? compute : memory) * 1e9 * options.size_scale * options.compute_scale;
+    double in = (double)count->host_read / options.link_in,
+           out = (double)count->host_written / options.link_out;
+    double own = (compute > memory ? compute : memory) * options.compute_scale, link = in > out ? in : out;
+    return MACHINE_KERNEL_GAP + (own > link ? own : link) * 1e9 * options.size_scale;
 }
 
 double work_ns(const struct work *work)
