@@ -9,4 +9,9 @@ TESTS += %D%/test_cache_rare
 %C%_test_cache_rare_SOURCES = %D%/test_cache_rare.c %D%/fake_device.c %D%/fake_device.h
 %C%_test_cache_rare_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_cache_rare_LDADD = cache/libcache.la $(CHECK_LIBS)
+check_PROGRAMS += %D%/test_greedy
+TESTS += %D%/test_greedy
+%C%_test_greedy_SOURCES = %D%/test_greedy.c
+%C%_test_greedy_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_greedy_LDADD = cache/libcache.la $(CHECK_LIBS)
 endif

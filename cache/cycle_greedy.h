@@ -1,0 +1,77 @@
+/*
+ * cycle_greedy.h - the greedy planner's parts. cycle_greedy.c says how it works.
+ *
+ * Positions count phases on from the first one of some round, as cycle.h's, but for all buffers alike; most
+ * things repeat, so they are looked up modulo the cycle's length. A slot is a stretch of time in which the
+ * links may work: slot 2 p lasts as long as the operation at position p, slot 2 p + 1 is a pause behind it,
+ * in which the machine stalls; pauses begin with no length. Sizes are pieces (frames), times ticks of 1/16
+ * ns, whole numbers, so that sums do not depend on their order.
+ */
+#ifndef HBMSPILL_CACHE_CYCLE_GREEDY_H
+#define HBMSPILL_CACHE_CYCLE_GREEDY_H
+
+#include "cache/cycle.h"
+
+enum { GREEDY_OUT, GREEDY_IN };
+
+/* Between two uses of a buffer that have an operation between them, or behind the last one. */
+struct greedy_gap {
+    uint32_t buffer;
+    uint32_t from;         /* phase of the use it begins with */
+    uint32_t age;          /* of the buffer there */
+    uint32_t length;       /* positions to the use it ends with, or to the death */
+    bool tail;             /* the contents are not used again: they leave and do not return */
+    uint32_t pieces, away; /* of them chosen to leave */
+};
+
+/* `count' pieces of a gap leave or arrive. Slots are absolute, where the gap begins at its phase. */
+struct greedy_move {
+    uint32_t gap, count;
+    uint32_t slot;     /* in which the link begins with them */
+    uint32_t complete; /* out: in which it is done with them; in: as slot */
+    uint32_t kind;
+};
+
+/* What is left of the slots of one direction, around the circle. */
+struct greedy_link {
+    int64_t *left;  /* ticks */
+    uint64_t *some; /* bit of a slot: there is something left in it */
+    uint32_t slots;
+    int64_t piece; /* ticks it takes */
+};
+
+struct greedy {
+    const struct cycle *cycle;
+    uint32_t length;
+    int64_t capacity;        /* pieces, less those in hand */
+    int64_t *demand;         /* by phase: pieces in HBM if nothing ever left */
+    struct greedy_gap *gaps; /* ascending by `from' */
+    uint32_t *first_gap;     /* by phase; one more at the end */
+    uint32_t gap_count;
+    uint32_t *best; /* a tree over gaps: of those with something left, the one that ends last */
+    uint32_t leaves;
+    struct greedy_link link[2];
+    struct greedy_move *moves;
+    uint32_t move_count, move_capacity;
+    int64_t stalled; /* ticks of pauses */
+    int64_t *room;   /* by phase: pieces to spare, once the moves are known */
+};
+
+/* cycle_greedy_gaps.c: demand and gaps. -ENOMEM. */
+int greedy_find_gaps(struct greedy *greedy);
+
+/* cycle_greedy_link.c. Slots may be beyond the circle; -1: there is none. */
+int greedy_link_init(struct greedy_link *link, const struct cycle *cycle, double rate);
+int64_t greedy_link_after(const struct greedy_link *link, int64_t slot, int64_t end);
+int64_t greedy_link_before(const struct greedy_link *link, int64_t slot, int64_t begin);
+void greedy_link_change(struct greedy_link *link, int64_t slot, int64_t ticks);
+
+/* cycle_greedy_emit.c: moves to actions. -ENOMEM. */
+int greedy_emit(struct greedy *greedy, struct schedule *schedule);
+
+static inline int64_t greedy_left(const struct greedy_link *link, int64_t slot)
+{
+    return link->left[slot % link->slots];
+}
+
+#endif

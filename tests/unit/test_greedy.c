@@ -1,0 +1,360 @@
+/*
+ * The greedy planner, on cycles small enough to know the answer, and on random ones: what a schedule must be
+ * is checked by carrying it out, piece by piece, in the order in which it is issued.
+ */
+#include "cache/cycle.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRAME = 1 << 20, MOST_BUFFERS = 64, MOST_PIECES = 16, ROUNDS = 8, STEADY = 4, AGES = 4 };
+
+/* --- Cycles -----------------------------------------------------------------------------------------------
+ */
+
+static struct cycle *cycle_start(uint32_t length, uint32_t frames, double milliseconds)
+{
+    struct cycle *cycle = calloc(1, sizeof *cycle);
+
+    ck_assert_ptr_nonnull(cycle);
+    cycle->frame_size = FRAME;
+    cycle->capacity = (uint64_t)frames * FRAME;
+    cycle->in = cycle->out = cycle->in_both = cycle->out_both = FRAME * 1e3; /* a frame a millisecond */
+    cycle->length = length;
+    cycle->ops = calloc(length, sizeof *cycle->ops);
+    cycle->buffers = calloc(MOST_BUFFERS, sizeof *cycle->buffers);
+    cycle->touches = calloc((size_t)length * MOST_BUFFERS, sizeof *cycle->touches);
+    for (uint32_t i = 0; i < length; i++)
+        cycle->ops[i].duration = milliseconds * 1e6;
+    return cycle;
+}
+
+static uint32_t cycle_add(struct cycle *cycle, uint32_t pieces, uint32_t birth, uint32_t death)
+{
+    ck_assert_uint_lt(cycle->buffer_count, MOST_BUFFERS);
+    cycle->buffers[cycle->buffer_count] =
+        (struct cycle_buffer){.size = (uint64_t)pieces * FRAME, .birth = birth, .death = death};
+    return cycle->buffer_count++;
+}
+
+/* For phases in ascending order. */
+static void cycle_use(struct cycle *cycle, uint32_t phase, uint32_t buffer, uint32_t age)
+{
+    struct cycle_op *op = &cycle->ops[phase];
+
+    for (uint32_t k = op->first; k < op->first + op->count; k++)
+        if (cycle->touches[k].buffer == buffer && cycle->touches[k].age == age)
+            return;
+    if (!op->count)
+        op->first = cycle->touch_count;
+    ck_assert_uint_eq(op->first + op->count, cycle->touch_count);
+    cycle->touches[cycle->touch_count++] = (struct cycle_touch){buffer, age};
+    op->count++;
+}
+
+static uint64_t state;
+
+static uint32_t random_below(uint32_t end)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 32) % end;
+}
+
+static struct cycle *random_cycle(uint64_t seed)
+{
+    uint32_t length, statics, births[MOST_BUFFERS], lives[MOST_BUFFERS], largest = 0, live = 0, peak = 0;
+    struct cycle *cycle;
+
+    state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    length = 5 + random_below(100);
+    statics = random_below(20);
+    cycle = cycle_start(length, 1, 1);
+    for (uint32_t i = 0; i < statics; i++)
+        cycle_add(cycle, 1 + random_below(MOST_PIECES), CYCLE_NEVER, CYCLE_NEVER);
+    for (uint32_t i = 1 + random_below(40), birth = 0; i && birth < length; i--) {
+        uint32_t life = 1 + random_below(random_below(8) ? length / 2 + 1 : 2 * length);
+        uint32_t buffer = cycle_add(cycle, 1 + random_below(MOST_PIECES), birth, birth + life);
+
+        births[buffer] = birth;
+        lives[buffer] = life;
+        birth += random_below(2 * length / 40 + 2);
+    }
+    for (uint32_t phase = 0; phase < length; phase++) {
+        uint32_t touched = 0;
+
+        cycle->ops[phase].duration = random_below(3) ? 1e5 + random_below(2000000) : 0;
+        for (uint32_t i = 0; i < cycle->buffer_count; i++) {
+            bool fixed = i < statics;
+
+            for (uint32_t age = 0; age < (fixed ? 1 : AGES); age++) {
+                uint32_t position = age * length + phase;
+
+                if (!fixed && (position < births[i] || position >= births[i] + lives[i]))
+                    continue;
+                live += cycle_pieces(cycle, i);
+                if (fixed ? !random_below(10) : position == births[i] || !random_below(6)) {
+                    cycle_use(cycle, phase, i, age);
+                    touched += cycle_pieces(cycle, i);
+                }
+            }
+        }
+        largest = touched > largest ? touched : largest;
+        peak = live > peak ? live : peak;
+        live = 0;
+    }
+    live = peak * 10 / (10 + random_below(11));
+    live = live > largest + 2 ? live : largest + 2;
+    cycle->capacity = (uint64_t)live * FRAME;
+    cycle->in = FRAME * (200.0 + random_below(20000));
+    cycle->out = FRAME * (200.0 + random_below(20000));
+    cycle->in_both = cycle->in / (1 + random_below(3));
+    cycle->out_both = cycle->out / (1 + random_below(3));
+    ck_assert_int_eq(cycle_index(cycle), 0);
+    return cycle;
+}
+
+/* --- Carrying a schedule out ------------------------------------------------------------------------------
+ */
+
+struct walk {
+    const struct cycle *cycle;
+    bool born[MOST_BUFFERS][ROUNDS], in[MOST_BUFFERS][ROUNDS][MOST_PIECES];
+    int64_t resident, most, wrong, useless;
+};
+
+static bool used_at(const struct cycle *cycle, uint32_t phase, uint32_t buffer, uint32_t age)
+{
+    const struct cycle_op *op = &cycle->ops[phase];
+
+    for (uint32_t k = op->first; k < op->first + op->count; k++)
+        if (cycle->touches[k].buffer == buffer && cycle->touches[k].age == age)
+            return true;
+    return false;
+}
+
+static void walk_action(struct walk *walk, uint32_t round, const struct schedule_action *action)
+{
+    bool fixed = cycle_static(&walk->cycle->buffers[action->buffer]);
+    uint32_t of = fixed ? 0 : round - action->age;
+
+    if (action->kind == SCHEDULE_OUT)
+        ck_assert(!used_at(walk->cycle, action->at, action->buffer, action->age));
+    if (!fixed && (action->age > round || !walk->born[action->buffer][of]))
+        return;
+    for (uint32_t i = action->first; i < action->first + action->count; i++) {
+        bool *in = &walk->in[action->buffer][of][i];
+
+        walk->useless += *in == (action->kind == SCHEDULE_IN);
+        if (*in != (action->kind == SCHEDULE_IN))
+            walk->resident += *in ? -1 : 1;
+        *in = action->kind == SCHEDULE_IN;
+    }
+}
+
+static void walk_op(struct walk *walk, uint32_t round, uint32_t phase)
+{
+    const struct cycle *cycle = walk->cycle;
+    const struct cycle_op *op = &cycle->ops[phase];
+
+    for (uint32_t k = op->first; k < op->first + op->count; k++) {
+        const struct cycle_touch *touch = &cycle->touches[k];
+        uint32_t of = cycle_static(&cycle->buffers[touch->buffer]) ? 0 : round - touch->age;
+        bool *in;
+
+        if (touch->age > round)
+            continue;
+        in = walk->in[touch->buffer][of];
+        for (uint32_t i = 0; i < cycle_pieces(cycle, touch->buffer); i++) {
+            walk->resident += !in[i];
+            walk->wrong += walk->born[touch->buffer][of] && !in[i];
+            in[i] = true;
+        }
+        walk->born[touch->buffer][of] = true;
+    }
+    walk->most = walk->resident > walk->most ? walk->resident : walk->most;
+}
+
+static void walk_deaths(struct walk *walk, uint32_t round, uint32_t phase)
+{
+    for (uint32_t b = 0; b < walk->cycle->buffer_count; b++) {
+        const struct cycle_buffer *buffer = &walk->cycle->buffers[b];
+        uint32_t age = buffer->death / walk->cycle->length;
+
+        if (buffer->death == CYCLE_NEVER || buffer->death % walk->cycle->length != phase || age > round ||
+            !walk->born[b][round - age])
+            continue;
+        for (uint32_t i = 0; i < cycle_pieces(walk->cycle, b); i++) {
+            walk->resident -= walk->in[b][round - age][i];
+            walk->in[b][round - age][i] = false;
+        }
+        walk->born[b][round - age] = false;
+    }
+}
+
+/*
+ * In the order of issue: from the round on that everything is as in any other, nothing an operation touches
+ * is away, no move is useless, and what is in HBM fits.
+ */
+static void walk_schedule(const struct cycle *cycle, const struct schedule *schedule)
+{
+    struct walk *walk = calloc(1, sizeof *walk);
+    uint32_t next = 0;
+
+    ck_assert_ptr_nonnull(walk);
+    walk->cycle = cycle;
+    for (uint32_t i = 0; i < cycle->buffer_count; i++)
+        walk->born[i][0] = cycle_static(&cycle->buffers[i]);
+    for (uint32_t round = 0; round < ROUNDS; round++, next = 0) {
+        if (round == STEADY)
+            walk->most = walk->wrong = walk->useless = 0;
+        for (uint32_t phase = 0; phase < cycle->length; phase++) {
+            walk_deaths(walk, round, phase);
+            while (next < schedule->count && schedule->actions[next].at == phase)
+                walk_action(walk, round, &schedule->actions[next++]);
+            walk_op(walk, round, phase);
+        }
+        ck_assert_uint_eq(next, schedule->count);
+    }
+    ck_assert_int_eq(walk->wrong, 0);
+    ck_assert_int_eq(walk->useless, 0);
+    ck_assert_int_le(walk->most, cycle->capacity / FRAME);
+    free(walk);
+}
+
+static struct schedule *plan(const struct cycle *cycle)
+{
+    struct schedule *schedule, *again;
+
+    ck_assert_int_eq(schedule_greedy(cycle, &schedule), 0);
+    ck_assert(schedule_fits(schedule, cycle));
+    ck_assert_uint_eq(schedule->cycle_hash, cycle_hash(cycle));
+    ck_assert_int_eq(schedule_greedy(cycle, &again), 0);
+    ck_assert_uint_eq(schedule->count, again->count);
+    for (uint32_t i = 0; i < again->count; i++) {
+        const struct schedule_action *a = &schedule->actions[i], *b = &again->actions[i];
+
+        ck_assert(a->kind == b->kind && a->buffer == b->buffer && a->age == b->age && a->first == b->first &&
+                  a->count == b->count && a->at == b->at);
+    }
+    schedule_free(again);
+    walk_schedule(cycle, schedule);
+    return schedule;
+}
+
+static uint32_t moved(const struct schedule *schedule, enum schedule_kind kind, uint32_t buffer)
+{
+    uint32_t pieces = 0;
+
+    for (uint32_t i = 0; i < schedule->count; i++)
+        if (schedule->actions[i].kind == kind && schedule->actions[i].buffer == buffer)
+            pieces += schedule->actions[i].count;
+    return pieces;
+}
+
+/* --- Known answers ----------------------------------------------------------------------------------------
+ */
+
+START_TEST(test_all_fits)
+{
+    struct cycle *cycle = cycle_start(4, 6, 1);
+    struct schedule *schedule;
+
+    for (uint32_t i = 0; i < 4; i++)
+        cycle_add(cycle, 1, CYCLE_NEVER, CYCLE_NEVER);
+    for (uint32_t i = 0; i < 4; i++)
+        cycle_use(cycle, i, i, 0);
+    ck_assert_int_eq(cycle_index(cycle), 0);
+    schedule = plan(cycle);
+    ck_assert_uint_eq(schedule->count, 0);
+    schedule_free(schedule);
+    cycle_free(cycle);
+}
+END_TEST
+
+/* Two buffers are idle while a large one is there; of the one that is needed later, as much as is needed
+ * leaves, right behind its last use. */
+START_TEST(test_part_leaves)
+{
+    struct cycle *cycle = cycle_start(20, 16, 10);
+    struct schedule *schedule;
+    uint32_t sooner = cycle_add(cycle, 4, CYCLE_NEVER, CYCLE_NEVER);
+    uint32_t later = cycle_add(cycle, 4, CYCLE_NEVER, CYCLE_NEVER);
+    uint32_t large = cycle_add(cycle, 9, 10, 11);
+
+    cycle_use(cycle, 0, sooner, 0);
+    cycle_use(cycle, 0, later, 0);
+    cycle_use(cycle, 10, large, 0);
+    cycle_use(cycle, 14, sooner, 0);
+    ck_assert_int_eq(cycle_index(cycle), 0);
+    schedule = plan(cycle);
+    ck_assert_uint_eq(moved(schedule, SCHEDULE_OUT, later), 3);
+    ck_assert_uint_eq(moved(schedule, SCHEDULE_IN, later), 3);
+    ck_assert_uint_eq(moved(schedule, SCHEDULE_OUT, sooner), 0);
+    ck_assert_uint_eq(moved(schedule, SCHEDULE_OUT, large), 0);
+    ck_assert_uint_eq(schedule->actions[0].at, 1);
+    schedule_free(schedule);
+    cycle_free(cycle);
+}
+END_TEST
+
+/* --- Random cycles ----------------------------------------------------------------------------------------
+ */
+
+static uint64_t number_from(const char *name, uint64_t normally)
+{
+    const char *text = getenv(name);
+
+    return text ? strtoull(text, NULL, 10) : normally;
+}
+
+static void say(uint64_t seed)
+{
+    FILE *file = fopen("test_greedy.seed", "w");
+
+    if (!file)
+        return;
+    fprintf(file, "random_cycles: to repeat: SEED=%llu SEEDS=1 CK_FORK=no tests/unit/test_greedy\n",
+            (unsigned long long)seed);
+    fclose(file);
+}
+
+START_TEST(test_random_cycles)
+{
+    uint64_t first = number_from("SEED", 1), count = number_from("SEEDS", 1000), moves = 0;
+
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct cycle *cycle = random_cycle(seed);
+        struct schedule *schedule;
+
+        say(seed);
+        schedule = plan(cycle);
+        moves += schedule->count;
+        schedule_free(schedule);
+        cycle_free(cycle);
+    }
+    /* That the cycles were worth anything. */
+    ck_assert(count < 1000 || moves > 10 * count);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("greedy");
+    TCase *all = tcase_create("all");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_set_timeout(all, 60);
+    tcase_add_test(all, test_all_fits);
+    tcase_add_test(all, test_part_leaves);
+    tcase_add_test(all, test_random_cycles);
+    suite_add_tcase(suite, all);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    if (failed)
+        fprintf(stderr, "test_greedy.seed says how to repeat what random_cycles did last\n");
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
