@@ -6,15 +6,23 @@
 /* Of the host tier a loan takes at most this share, and only where as much again stays free. */
 #define HOST_SHARE 8
 
-/* Of the first thing that is still in use *wait is an event to wait for. */
-static bool completed(struct cache *cache, const struct edges *edges, uint64_t *wait)
+/* An event after which the first thing that was found in use is free. */
+struct wait {
+    bool known;
+    uint64_t event;
+};
+
+static bool completed(struct cache *cache, const struct edges *edges, struct wait *wait)
 {
     int error;
 
-    return streams_completed(&cache->streams, edges, *wait ? NULL : wait, &error);
+    if (streams_completed(&cache->streams, edges, wait->known ? NULL : &wait->event, &error))
+        return true;
+    wait->known |= error == 0;
+    return false;
 }
 
-static struct frame *take_free(struct cache *cache, uint64_t *wait)
+static struct frame *take_free(struct cache *cache, struct wait *wait)
 {
     struct frame *frame;
 
@@ -27,7 +35,7 @@ static struct frame *take_free(struct cache *cache, uint64_t *wait)
 }
 
 /* Frames with dead contents become free ones; false where all of them are still in use. */
-static bool strip_one(struct cache *cache, uint64_t *wait)
+static bool strip_one(struct cache *cache, struct wait *wait)
 {
     struct segment *segment;
     struct need need;
@@ -43,7 +51,7 @@ static bool strip_one(struct cache *cache, uint64_t *wait)
     return false;
 }
 
-static struct frame *take_frame(struct cache *cache, uint64_t *wait)
+static struct frame *take_frame(struct cache *cache, struct wait *wait)
 {
     struct frame *frame = take_free(cache, wait);
 
@@ -53,10 +61,11 @@ static struct frame *take_frame(struct cache *cache, uint64_t *wait)
 }
 
 /* May release and take the lock. */
-static int take_slot(struct cache *cache, uint64_t size, struct slot **out, uint64_t *wait)
+static int take_slot(struct cache *cache, uint64_t size, struct slot **out, struct wait *wait)
 {
     struct slots *slots = &cache->slots;
     struct slot *slot, *evicted;
+    uint64_t idle;
     int error;
 
     if (2 * size > slots->limit / HOST_SHARE)
@@ -72,7 +81,7 @@ static int take_slot(struct cache *cache, uint64_t size, struct slot **out, uint
         *out = slot;
         return 0;
     }
-    error = slots_reserve(slots, &cache->streams, size, &evicted, wait);
+    error = slots_reserve(slots, &cache->streams, size, &evicted, &idle);
     if (error)
         return error == -ENOSPC ? -EBUSY : error;
     pthread_mutex_unlock(&cache->lock);
@@ -132,36 +141,50 @@ static void end_loan(struct cache *cache)
     pthread_cond_broadcast(&cache->changed);
 }
 
-/* Moves one frame's worth of contents out. Its frame is free then, once the copy is done. */
+/*
+ * Moves one frame's worth of contents out. Its frame is free then, once the copy is done. May release and
+ * take the lock, to pin memory for it; what would have to be waited for is left for another time.
+ */
 static void make_one(struct cache *cache)
 {
-    struct segment *victim = residency_victim(cache);
-    struct cache_failure failure;
-    struct need need;
+    struct need need = {.kind = NEED_SLOT};
+    int error = -EAGAIN;
 
-    if (victim && !residency_behind(cache, victim))
-        (void)residency_evict_some(cache, victim, 1, &need, &failure); /* where it cannot, later it can */
+    while (error == -EAGAIN && need.kind == NEED_SLOT) {
+        struct segment *victim = residency_victim(cache);
+        struct cache_failure failure;
+
+        if (!victim || residency_behind(cache, victim))
+            return;
+        error = residency_evict_some(cache, victim, 1, &need, &failure);
+        if (error == -EAGAIN && need.kind == NEED_SLOT && cache_satisfy(cache, &need))
+            return;
+    }
 }
 
 int cache_borrow(struct cache *cache, struct cache_loan *loan, bool insist, uint64_t *wait)
 {
     struct cache_loan taken = {.size = cache->frames.size};
+    struct wait in_use = {.known = false};
     int error = 0;
 
-    *wait = 0;
     pthread_mutex_lock(&cache->lock);
     cache->in_flight++;
-    taken.frame = take_frame(cache, wait);
-    if (!taken.frame && insist && !*wait) {
+    taken.frame = take_frame(cache, &in_use);
+    if (!taken.frame && insist && !in_use.known) {
         make_one(cache);
-        taken.frame = take_frame(cache, wait);
+        taken.frame = take_frame(cache, &in_use);
     }
     if (!taken.frame)
         error = -EBUSY;
     if (!error)
-        error = take_slot(cache, taken.size, &taken.slot, wait);
+        error = take_slot(cache, taken.size, &taken.slot, &in_use);
     if (!error)
         error = map_loan(cache, &taken);
+    if (error == -EBUSY && in_use.known) {
+        *wait = in_use.event;
+        error = -EAGAIN;
+    }
     if (error) {
         give_back(cache, &taken);
         end_loan(cache);

@@ -21,9 +21,9 @@ struct cache_loan {
 };
 
 /*
- * -EBUSY: nothing is idle now, later it may be; *wait is an event after which there is more, 0 where none is
- * known of. insist: then a frame is made free, by moving out as much as leaves one. -ENOMEM: the host tier is
- * too small for it, or the system pins no more. -EIO: the driver.
+ * -EAGAIN: nothing is idle yet, but after the event *wait there is more. -EBUSY: nothing is idle now; insist:
+ * then a frame is made free, by moving out as much as leaves one. -ENOMEM: the host tier is too small for it,
+ * or the system pins no more. -EIO: the driver.
  */
 int cache_borrow(struct cache *cache, struct cache_loan *loan, bool insist, uint64_t *wait);
 /*

@@ -257,10 +257,10 @@ static int borrow(struct gpu *gpu, struct cache_loan *loan)
     bool insist = gpu->link.tries >= TRIES_MODEST;
     int error;
 
-    while ((error = cache_borrow(gpu->cache, loan, insist, &wait)) == -EBUSY && wait && now() < until)
+    while ((error = cache_borrow(gpu->cache, loan, insist, &wait)) == -EAGAIN && now() < until)
         while (now() < until && gpu->ops.event_query(gpu, wait) == -EBUSY)
             nanosleep(&nap, NULL);
-    return error;
+    return error == -EAGAIN ? -EBUSY : error;
 }
 
 /* By the one thread that has put the state to LINK_BUSY; returns the next state. */
