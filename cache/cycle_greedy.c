@@ -13,6 +13,7 @@
 #include "cache/cycle_greedy.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { IN_HAND = 2, NONE = UINT32_MAX };
 
@@ -126,15 +127,10 @@ static void cover(struct sweep *sweep, int64_t begin, int64_t end, int64_t count
     }
 }
 
-static int add_move(struct greedy *greedy, const struct greedy_move *move)
+static int add_move(struct greedy *greedy, struct greedy_move *move)
 {
-    struct greedy_move *last = greedy->move_count ? &greedy->moves[greedy->move_count - 1] : NULL;
+    const struct greedy_link *link = &greedy->link[move->kind];
 
-    if (last && last->gap == move->gap && last->kind == move->kind && last->complete == move->complete &&
-        last->slot == move->slot) {
-        last->count += move->count;
-        return 0;
-    }
     if (greedy->move_count == greedy->move_capacity) {
         uint32_t capacity = greedy->move_capacity ? 2 * greedy->move_capacity : 1024;
         struct greedy_move *moves = realloc(greedy->moves, capacity * sizeof *moves);
@@ -144,24 +140,21 @@ static int add_move(struct greedy *greedy, const struct greedy_move *move)
         greedy->moves = moves;
         greedy->move_capacity = capacity;
     }
+    if (link->taken_count > greedy->taken_capacity - greedy->taken_count) {
+        uint32_t capacity = 2 * (greedy->taken_capacity + link->taken_count) + 1024;
+        struct greedy_taken *taken = realloc(greedy->taken, capacity * sizeof *taken);
+
+        if (!taken)
+            return -ENOMEM;
+        greedy->taken = taken;
+        greedy->taken_capacity = capacity;
+    }
+    move->taken = greedy->taken_count;
+    move->taken_count = link->taken_count;
+    memcpy(greedy->taken + greedy->taken_count, link->taken, link->taken_count * sizeof *link->taken);
+    greedy->taken_count += link->taken_count;
     greedy->moves[greedy->move_count++] = *move;
     return 0;
-}
-
-static void take(struct sweep *sweep, struct greedy_link *link, int64_t slot, int64_t ticks)
-{
-    greedy_link_change(link, slot, -ticks);
-    sweep->taken[sweep->taken_count].slot = slot;
-    sweep->taken[sweep->taken_count++].ticks = ticks;
-}
-
-static void give_back(struct sweep *sweep, struct greedy_link *link)
-{
-    while (sweep->taken_count) {
-        sweep->taken_count--;
-        greedy_link_change(link, sweep->taken[sweep->taken_count].slot,
-                           sweep->taken[sweep->taken_count].ticks);
-    }
 }
 
 /*
@@ -172,57 +165,37 @@ static void give_back(struct sweep *sweep, struct greedy_link *link)
 static int64_t reserve(struct sweep *sweep, uint32_t kind, uint32_t gap, int64_t from, int64_t count)
 {
     struct greedy *greedy = sweep->greedy;
-    struct greedy_link *link = &greedy->link[kind];
-    int64_t to = from + greedy->gaps[gap].length, bound = 2 * sweep->at, done = 0, missing = link->piece;
-    int64_t slot = kind == GREEDY_OUT ? greedy_link_after(link, 2 * from + 1, bound)
-                                      : greedy_link_before(link, 2 * to, bound + 1);
-    int64_t first = slot, turn = 2 * (from - greedy->gaps[gap].from);
-    struct greedy_move move = {.gap = gap, .kind = kind};
+    int64_t to = from + greedy->gaps[gap].length, turn = 2 * (from - greedy->gaps[gap].from), done = 0;
+    int64_t begin = kind == GREEDY_OUT ? 2 * from + 1 : 2 * sweep->at + 1;
+    int64_t end = kind == GREEDY_OUT ? 2 * sweep->at : 2 * to;
+    struct greedy_span span;
 
-    sweep->taken_count = 0;
-    while (slot >= 0 && done < count) {
-        int64_t left = greedy_left(link, slot), pieces = 1;
+    while (done < count &&
+           greedy_link_take(&greedy->link[kind], begin, end, kind == GREEDY_IN, count - done, &span)) {
+        struct greedy_move move = {
+            .gap = gap,
+            .kind = kind,
+            .count = (uint32_t)span.pieces,
+            .slot = (uint32_t)(span.first - turn),
+            .complete = (uint32_t)(span.last - turn),
+        };
 
-        if (left < missing) {
-            take(sweep, link, slot, left);
-            missing -= left;
-        } else {
-            int64_t ticks = missing;
-
-            if (!sweep->taken_count) {
-                pieces = left / link->piece < count - done ? left / link->piece : count - done;
-                ticks = pieces * link->piece;
-            }
-            greedy_link_change(link, slot, -ticks);
-            sweep->taken_count = 0;
-            missing = link->piece;
-            done += pieces;
-            /* Until it is gone, and from when it returns, a piece takes room. */
-            if (kind == GREEDY_OUT)
-                cover(sweep, from + 1, slot / 2 + 1, -pieces);
-            else
-                cover(sweep, (slot + 1) / 2, to, -pieces);
-            move.count = (uint32_t)pieces;
-            move.slot = (uint32_t)((kind == GREEDY_OUT ? first : slot) - turn);
-            move.complete = (uint32_t)(slot - turn);
-            if (add_move(greedy, &move))
-                return -ENOMEM;
-        }
-        if (done == count)
-            break;
-        slot = kind == GREEDY_OUT ? greedy_link_after(link, slot, bound)
-                                  : greedy_link_before(link, slot + 1, bound + 1);
-        if (!sweep->taken_count)
-            first = slot;
+        if (add_move(greedy, &move))
+            return -ENOMEM;
+        done += span.pieces;
+        /* Until it is gone, and from when it returns, a piece takes room. */
+        if (kind == GREEDY_OUT)
+            cover(sweep, from + 1, span.last / 2 + 1, -span.pieces);
+        else
+            cover(sweep, (span.first + 1) / 2, to, -span.pieces);
     }
-    give_back(sweep, link);
     return done;
 }
 
 static void pause_add(struct greedy *greedy, int64_t slot, int64_t ticks)
 {
-    greedy_link_change(&greedy->link[GREEDY_OUT], slot, ticks);
-    greedy_link_change(&greedy->link[GREEDY_IN], slot, ticks);
+    greedy_link_add(&greedy->link[GREEDY_OUT], slot, ticks);
+    greedy_link_add(&greedy->link[GREEDY_IN], slot, ticks);
     greedy->stalled += ticks;
 }
 
@@ -253,35 +226,49 @@ static int64_t evict(struct sweep *sweep, uint32_t gap, int64_t from, int64_t co
 }
 
 /*
- * Nothing is left that could leave, but some of what left leaves too late for this, or has been planned to
- * return by now, because the link is busy at other times: up to `count' pieces leave or return in a pause.
+ * Of a move of the gap's instance that begins at `from': if that spans the place, but its pieces leave too
+ * late for it, or are back by then, because the link is busy at other times, up to `count' of them leave or
+ * return in a pause. How many.
  */
+static int64_t shift_move(struct sweep *sweep, uint32_t index, int64_t from, int64_t count)
+{
+    struct greedy *greedy = sweep->greedy;
+    struct greedy_move *move = &greedy->moves[index];
+    const struct greedy_gap *gap = &greedy->gaps[move->gap];
+    int64_t to = from + gap->length, turn = 2 * (from - (int64_t)gap->from);
+    int64_t time = turn + (move->kind == GREEDY_OUT ? move->complete : move->slot);
+    bool is_out = move->kind == GREEDY_OUT;
+
+    if (!move->count || (is_out ? time < 2 * sweep->at : time > 2 * sweep->at))
+        return 0;
+    count = move->count < count ? move->count : count;
+    move->count -= (uint32_t)count;
+    if (is_out)
+        cover(sweep, from + 1, time / 2 + 1, count);
+    else
+        cover(sweep, (time + 1) / 2, to, count);
+    pause_add(greedy, is_out ? 2 * sweep->at - 1 : 2 * to - 1, count * greedy->link[move->kind].piece);
+    return reserve(sweep, move->kind, move->gap, from, count);
+}
+
+/* What can be done for `count' pieces where nothing is left that could leave. */
 static int64_t shift(struct sweep *sweep, int64_t count)
 {
     struct greedy *greedy = sweep->greedy;
     int64_t length = greedy->length, shifted = 0;
+    uint32_t moves = greedy->move_count;
 
-    for (uint32_t i = 0; i < greedy->move_count && shifted < count; i++) {
-        struct greedy_move *move = &greedy->moves[i];
-        const struct greedy_gap *gap = &greedy->gaps[move->gap];
+    for (uint32_t i = 0; i < moves; i++) {
+        const struct greedy_gap *gap = &greedy->gaps[greedy->moves[i].gap];
         int64_t from = sweep->at - 1 - (sweep->at - 1 + length - gap->from) % length;
-        int64_t to = from + gap->length, pieces, done;
-        int64_t complete = 2 * (from - (int64_t)gap->from) + move->complete;
-        bool is_out = move->kind == GREEDY_OUT;
 
-        if (!move->count || to <= sweep->at || (is_out ? complete < 2 * sweep->at : complete > 2 * sweep->at))
-            continue;
-        pieces = move->count < count - shifted ? move->count : count - shifted;
-        move->count -= (uint32_t)pieces;
-        if (is_out)
-            cover(sweep, from + 1, complete / 2 + 1, pieces);
-        else
-            cover(sweep, (complete + 1) / 2, to, pieces);
-        pause_add(greedy, is_out ? 2 * sweep->at - 1 : 2 * to - 1, pieces * greedy->link[move->kind].piece);
-        done = reserve(sweep, move->kind, move->gap, from, pieces);
-        if (done < 0)
-            return done;
-        shifted += pieces;
+        for (; shifted < count && from + gap->length > sweep->at; from -= length) {
+            int64_t done = shift_move(sweep, i, from, count - shifted);
+
+            if (done < 0)
+                return done;
+            shifted += done;
+        }
     }
     return shifted;
 }
@@ -317,7 +304,7 @@ static int make_room(struct sweep *sweep, int64_t needed)
             return (int)count;
         needed -= count;
         if (!count)
-            bound = greedy_link_after(link, 2 * from + 1, bound);
+            bound = 2 * from + 1;
     }
     return 0;
 }
@@ -337,11 +324,11 @@ static int choose(struct greedy *greedy)
     struct sweep sweep = {.greedy = greedy};
     int error = -ENOMEM;
 
-    sweep.begin = least_demand(greedy) + greedy->length;
+    greedy->begin = least_demand(greedy);
+    sweep.begin = greedy->begin + greedy->length;
     sweep.end = sweep.begin + greedy->length;
     sweep.changes = calloc(greedy->length + 1, sizeof *sweep.changes);
-    sweep.taken = malloc(2 * (size_t)greedy->length * sizeof *sweep.taken);
-    if (!sweep.changes || !sweep.taken)
+    if (!sweep.changes)
         goto done;
     error = 0;
     for (sweep.at = sweep.begin; sweep.at < sweep.end && !error; sweep.at++) {
@@ -351,7 +338,6 @@ static int choose(struct greedy *greedy)
 
 done:
     free(sweep.changes);
-    free(sweep.taken);
     return error;
 }
 
@@ -363,10 +349,9 @@ static void greedy_free(struct greedy *greedy)
     free(greedy->best);
     free(greedy->moves);
     free(greedy->room);
-    for (uint32_t i = 0; i < 2; i++) {
-        free(greedy->link[i].left);
-        free(greedy->link[i].some);
-    }
+    free(greedy->taken);
+    for (uint32_t i = 0; i < 2; i++)
+        greedy_link_free(&greedy->link[i]);
 }
 
 int schedule_greedy(const struct cycle *cycle, struct schedule **out)

@@ -30,6 +30,12 @@ struct greedy_move {
     uint32_t slot;     /* in which the link begins with them */
     uint32_t complete; /* out: in which it is done with them; in: as slot */
     uint32_t kind;
+    uint32_t taken, taken_count;  /* in greedy.taken: link time */
+    uint32_t first, issue, order; /* of cycle_greedy_emit.c: pieces; position; of issue */
+};
+
+struct greedy_taken {
+    int64_t slot, ticks;
 };
 
 /* What is left of the slots of one direction, around the circle. */
@@ -37,7 +43,15 @@ struct greedy_link {
     int64_t *left;  /* ticks */
     uint64_t *some; /* bit of a slot: there is something left in it */
     uint32_t slots;
-    int64_t piece; /* ticks it takes */
+    int64_t piece;              /* ticks it takes */
+    struct greedy_taken *taken; /* by the last call of greedy_link_take */
+    uint32_t taken_count;
+};
+
+/* Pieces one after the other on a link: the slots with the first and the last of it. */
+struct greedy_span {
+    int64_t first, last;
+    int64_t pieces;
 };
 
 struct greedy {
@@ -53,6 +67,9 @@ struct greedy {
     struct greedy_link link[2];
     struct greedy_move *moves;
     uint32_t move_count, move_capacity;
+    struct greedy_taken *taken;
+    uint32_t taken_count, taken_capacity;
+    int64_t begin;   /* phase the way around begins at */
     int64_t stalled; /* ticks of pauses */
     int64_t *room;   /* by phase: pieces to spare, once the moves are known */
 };
@@ -60,18 +77,20 @@ struct greedy {
 /* cycle_greedy_gaps.c: demand and gaps. -ENOMEM. */
 int greedy_find_gaps(struct greedy *greedy);
 
-/* cycle_greedy_link.c. Slots may be beyond the circle; -1: there is none. */
+/* cycle_greedy_link.c. Slots may be beyond the circle. -ENOMEM. */
 int greedy_link_init(struct greedy_link *link, const struct cycle *cycle, double rate);
-int64_t greedy_link_after(const struct greedy_link *link, int64_t slot, int64_t end);
+void greedy_link_free(struct greedy_link *link);
+/* Last slot with something left before `slot', from `begin' on; -1: none. */
 int64_t greedy_link_before(const struct greedy_link *link, int64_t slot, int64_t begin);
-void greedy_link_change(struct greedy_link *link, int64_t slot, int64_t ticks);
+void greedy_link_add(struct greedy_link *link, int64_t slot, int64_t ticks);
+/*
+ * Takes time between begin and end, from the one or from the other on: for up to `most' pieces in one slot,
+ * or for one over several. False: there is not enough for one.
+ */
+bool greedy_link_take(struct greedy_link *link, int64_t begin, int64_t end, bool backwards, int64_t most,
+                      struct greedy_span *span);
 
 /* cycle_greedy_emit.c: moves to actions. -ENOMEM. */
 int greedy_emit(struct greedy *greedy, struct schedule *schedule);
-
-static inline int64_t greedy_left(const struct greedy_link *link, int64_t slot)
-{
-    return link->left[slot % link->slots];
-}
 
 #endif

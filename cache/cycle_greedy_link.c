@@ -11,15 +11,23 @@ int greedy_link_init(struct greedy_link *link, const struct cycle *cycle, double
     link->slots = 2 * cycle->length;
     link->left = calloc(link->slots, sizeof *link->left);
     link->some = calloc(link->slots / 64 + 1, sizeof *link->some);
-    if (!link->left || !link->some)
+    link->taken = malloc(link->slots * sizeof *link->taken);
+    if (!link->left || !link->some || !link->taken)
         return -ENOMEM;
     link->piece = piece < 1 ? 1 : piece < 1e15 ? (int64_t)piece : (int64_t)1e15;
     for (uint32_t i = 0; i < cycle->length; i++) {
         double ticks = cycle->ops[i].duration * TICKS;
 
-        greedy_link_change(link, 2 * i, ticks < 1e15 ? (int64_t)ticks : (int64_t)1e15);
+        greedy_link_add(link, 2 * i, ticks < 1e15 ? (int64_t)ticks : (int64_t)1e15);
     }
     return 0;
+}
+
+void greedy_link_free(struct greedy_link *link)
+{
+    free(link->left);
+    free(link->some);
+    free(link->taken);
 }
 
 /* First bit from `begin' on, before `end', of bits that do not wrap; -1: none. */
@@ -64,7 +72,7 @@ static int64_t bit_before(const uint64_t *bits, int64_t end, int64_t begin)
 }
 
 /* First slot with something left, from `slot' on, before `end'; no more than once around. */
-int64_t greedy_link_after(const struct greedy_link *link, int64_t slot, int64_t end)
+static int64_t link_after(const struct greedy_link *link, int64_t slot, int64_t end)
 {
     int64_t slots = link->slots;
 
@@ -95,7 +103,7 @@ int64_t greedy_link_before(const struct greedy_link *link, int64_t slot, int64_t
     return -1;
 }
 
-void greedy_link_change(struct greedy_link *link, int64_t slot, int64_t ticks)
+void greedy_link_add(struct greedy_link *link, int64_t slot, int64_t ticks)
 {
     int64_t at = slot % link->slots;
 
@@ -104,4 +112,47 @@ void greedy_link_change(struct greedy_link *link, int64_t slot, int64_t ticks)
         link->some[at / 64] |= UINT64_C(1) << (at % 64);
     else
         link->some[at / 64] &= ~(UINT64_C(1) << (at % 64));
+}
+
+static void give_back(struct greedy_link *link)
+{
+    for (; link->taken_count; link->taken_count--)
+        greedy_link_add(link, link->taken[link->taken_count - 1].slot,
+                        link->taken[link->taken_count - 1].ticks);
+}
+
+bool greedy_link_take(struct greedy_link *link, int64_t begin, int64_t end, bool backwards, int64_t most,
+                      struct greedy_span *span)
+{
+    int64_t missing = link->piece;
+
+    link->taken_count = 0;
+    for (;;) {
+        int64_t slot = backwards ? greedy_link_before(link, end, begin) : link_after(link, begin, end);
+        int64_t left, ticks;
+
+        if (slot < 0) {
+            give_back(link);
+            return false;
+        }
+        left = link->left[slot % link->slots];
+        ticks = left < missing ? left : missing;
+        if (!link->taken_count) {
+            span->pieces = left / link->piece < most ? left / link->piece : most;
+            span->first = span->last = slot;
+            ticks = span->pieces ? span->pieces * link->piece : left;
+        }
+        if (backwards)
+            span->first = slot;
+        else
+            span->last = slot;
+        greedy_link_add(link, slot, -ticks);
+        link->taken[link->taken_count].slot = slot;
+        link->taken[link->taken_count++].ticks = ticks;
+        missing -= ticks;
+        if (missing <= 0)
+            break;
+    }
+    span->pieces = span->pieces ? span->pieces : 1;
+    return true;
 }
