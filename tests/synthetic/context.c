@@ -6,7 +6,7 @@
  * sticky: after a fault of an operation every function that needs the context returns it, until the context
  * is gone.
  */
-#include "engine.h"
+#include "timeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +58,8 @@ static CUcontext context_new_locked(struct device *device, unsigned flags)
     if (!ctx->heap || !ctx->legacy || engine_start_locked(device) != 0)
         return NULL;
     ctx->legacy->legacy = true;
+    if (ctx->legacy->lane)
+        ctx->legacy->lane->legacy = true;
     ctx->next = device->contexts;
     device->contexts = ctx;
     return ctx;

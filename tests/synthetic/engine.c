@@ -460,7 +460,7 @@ void op_wait_locked(struct op *op)
     clock_inside_locked(1);
     op_wait_run_locked(op, 0);
     clock_inside_locked(-1);
-    op_unref_locked(op);
+    op_unref_locked(op); /* NOLINT(clang-analyzer-unix.Malloc): it was counted above */
 }
 
 void stream_drain_locked(struct CUstream_st *stream)
