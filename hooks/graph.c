@@ -34,13 +34,10 @@ CUgraph *graph_bodies(CUgraphNode node, unsigned *count)
     return bodies;
 }
 
-/* One that cannot be noted makes every graph it is in open. */
-static void note(CUgraphNode node, CUgraph graph, const CUgraphNodeParams *params)
+void graph_note_conditional(CUgraphNode node, CUgraph graph, const CUDA_CONDITIONAL_NODE_PARAMS *params)
 {
     struct conditional *entry;
 
-    if (params->type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
-        return;
     pthread_mutex_lock(&lock);
     HASH_FIND_PTR(conditionals, &node, entry); /* handles are given out again */
     if (!entry) {
@@ -52,8 +49,8 @@ static void note(CUgraphNode node, CUgraph graph, const CUgraphNodeParams *param
     }
     if (entry) {
         entry->graph = graph;
-        entry->bodies = params->conditional.phGraph_out;
-        entry->count = entry->bodies ? params->conditional.size : 0;
+        entry->bodies = params->phGraph_out;
+        entry->count = entry->bodies ? params->size : 0;
     }
     pthread_mutex_unlock(&lock);
 }
@@ -98,26 +95,6 @@ static void forget_node(CUgraphNode node)
     if (entry)
         forget_entry(entry);
     pthread_mutex_unlock(&lock);
-}
-
-CUresult hook_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                             CUgraphNodeParams *params)
-{
-    CUresult status = hbmspill_real.cuGraphAddNode(node, graph, dependencies, count, params);
-
-    if (status == CUDA_SUCCESS && shim_active())
-        note(*node, graph, params);
-    return status;
-}
-
-CUresult hook_cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
-                                const CUgraphEdgeData *data, size_t count, CUgraphNodeParams *params)
-{
-    CUresult status = hbmspill_real.cuGraphAddNode_v2(node, graph, dependencies, data, count, params);
-
-    if (status == CUDA_SUCCESS && shim_active())
-        note(*node, graph, params);
-    return status;
 }
 
 CUresult hook_cuGraphDestroyNode(CUgraphNode node)

@@ -2,6 +2,7 @@
  * graph.h - graphs that the job launches: as a whole while memory is plenty, else node by node.
  *
  * graph.c           bodies of conditional nodes, the one thing about a graph that the driver does not tell
+ * graph_node.c      adding and changing nodes of graphs
  * graph_read.c      a graph, read from the driver, becomes a program
  * graph_program.c   programs: nodes in an order, with their parameters
  * graph_exec.c      executable graphs: a program each, and what changes it
@@ -14,9 +15,36 @@
 #define HBMSPILL_HOOKS_GRAPH_H
 
 #include "hooks/graph_program.h"
+#include "hooks/operation.h"
 
+/* A conditional node was added. One that cannot be noted makes every graph it is in open. */
+void graph_note_conditional(CUgraphNode node, CUgraph graph, const CUDA_CONDITIONAL_NODE_PARAMS *params);
 /* The bodies of a conditional node, the driver's array; NULL where the node's making was not seen. */
 CUgraph *graph_bodies(CUgraphNode node, unsigned *count);
+
+/*
+ * The driver looks up what a copy's or memset's addresses are when a node is given them, so they have to be
+ * mapped until operation_end. Not CUDA_SUCCESS: return it to the job.
+ * operands_begin takes any kind of node and looks after these two.
+ */
+CUresult operands_begin_copy(struct operation *operation, const CUDA_MEMCPY3D *copy);
+CUresult operands_begin_memset(struct operation *operation, const CUDA_MEMSET_NODE_PARAMS *set);
+CUresult operands_begin(struct operation *operation, const CUgraphNodeParams *params);
+
+#define WITH_OPERANDS(begin, call)                                                                           \
+    ({                                                                                                       \
+        struct operation operands = {.gpu = NULL};                                                           \
+        CUresult operands_status = shim_active() ? begin : CUDA_SUCCESS;                                     \
+                                                                                                             \
+        if (operands_status == CUDA_SUCCESS) {                                                               \
+            operands_status = (call);                                                                        \
+            operation_end(&operands, operands_status);                                                       \
+        }                                                                                                    \
+        operands_status;                                                                                     \
+    })
+#define WITH_COPY(copy, call) WITH_OPERANDS(operands_begin_copy(&operands, copy), call)
+#define WITH_MEMSET(set, call) WITH_OPERANDS(operands_begin_memset(&operands, set), call)
+#define WITH_PARAMS(params, call) WITH_OPERANDS(operands_begin(&operands, params), call)
 
 struct exec {
     CUgraphExec handle;

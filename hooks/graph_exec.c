@@ -420,15 +420,16 @@ CUresult hook_cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
 CUresult hook_cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params,
                                              CUcontext context)
 {
-    return NOTED(hbmspill_real.cuGraphExecMemcpyNodeSetParams(exec, node, params, context),
+    return NOTED(WITH_COPY(params, hbmspill_real.cuGraphExecMemcpyNodeSetParams(exec, node, params, context)),
                  set_copy(exec, node, params));
 }
 
 CUresult hook_cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                              const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
 {
-    return NOTED(hbmspill_real.cuGraphExecMemsetNodeSetParams(exec, node, params, context),
-                 set_memset(exec, node, params));
+    return NOTED(
+        WITH_MEMSET(params, hbmspill_real.cuGraphExecMemsetNodeSetParams(exec, node, params, context)),
+        set_memset(exec, node, params));
 }
 
 CUresult hook_cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
@@ -458,7 +459,8 @@ CUresult hook_cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode n
 
 CUresult hook_cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
 {
-    return NOTED(hbmspill_real.cuGraphExecNodeSetParams(exec, node, params), set_params(exec, node, params));
+    return NOTED(WITH_PARAMS(params, hbmspill_real.cuGraphExecNodeSetParams(exec, node, params)),
+                 set_params(exec, node, params));
 }
 
 CUresult hook_cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled)

@@ -174,7 +174,8 @@ static CUresult follow(struct exec *exec, CUstream stream, bool singly)
 {
     CUresult status;
 
-    if (!exec->launched || exec->stream == stream || !(singly || exec->singly))
+    if (!exec->launched || !(singly || exec->singly) ||
+        (exec->stream == stream && stream != CU_STREAM_PER_THREAD)) /* another in each thread */
         return CUDA_SUCCESS;
     status = exec_record(exec);
     return status == CUDA_SUCCESS ? hook_cuStreamWaitEvent(stream, exec->event, CU_EVENT_WAIT_DEFAULT)

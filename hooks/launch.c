@@ -5,6 +5,7 @@
  * griddepcontrol.wait then orders what it reads of that kernel, but it knows nothing of waits that were put
  * in between or of a frame that changed hands, so for such a launch the attribute is taken off.
  */
+#include "hooks/capture.h"
 #include "hooks/counters.h"
 #include "hooks/kernel.h"
 #include "hooks/operation.h"
@@ -43,6 +44,10 @@ static CUresult launch_begin(struct operation *operation, CUfunction function, v
         *held = true;
         touches_fini(&touches);
         return status;
+    }
+    if (capture_graph(stream, per_thread)) { /* its parameters are not looked at before it runs */
+        touches_fini(&touches);
+        return CUDA_SUCCESS;
     }
     snprintf(what, sizeof what, "%skernel %s", open ? "open " : "", kernel.name);
     return operation_begin(operation, &touches, stream, per_thread, open, what);

@@ -3,6 +3,7 @@
 #include "hooks/window.h"
 #include "shim/log.h"
 #include <errno.h>
+#include <pthread.h>
 
 #define MIB(bytes) ((unsigned long long)((bytes) >> 20))
 
@@ -38,8 +39,8 @@ static CUresult fix_others(struct touches *touches, const char *what)
     return CUDA_SUCCESS;
 }
 
-CUresult operation_begin(struct operation *operation, struct touches *touches, CUstream stream,
-                         bool per_thread, bool open, const char *what)
+static CUresult begin(struct operation *operation, struct touches *touches, CUstream stream, bool per_thread,
+                      bool open, const char *what)
 {
     struct gpu *current = touches->mixed || open ? gpu_current() : NULL;
     CUresult status = window_submit_for(per_thread && !stream ? CU_STREAM_PER_THREAD : stream);
@@ -47,6 +48,7 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
     int error;
 
     operation->gpu = NULL;
+    operation->call = false;
     if (current)
         touches->gpu = current;
     if (status != CUDA_SUCCESS || !touches->gpu)
@@ -55,8 +57,6 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
         status = touches->beyond ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
         goto done;
     }
-    if (capture_graph(stream, per_thread))
-        goto done;
     if (touches->mixed) {
         status = fix_others(touches, what);
         if (status != CUDA_SUCCESS)
@@ -77,6 +77,54 @@ done:
     return status;
 }
 
+/* Streams of calls that queue nothing, one for each gpu, in the order of gpu_at. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CUstream call_streams[GPUS_MAX];
+
+static CUresult call_stream(struct gpu *gpu, CUstream *stream)
+{
+    CUresult status = CUDA_SUCCESS;
+    unsigned i = 0;
+
+    while (gpu_at(i) != gpu)
+        i++;
+    pthread_mutex_lock(&lock);
+    if (!call_streams[i]) {
+        bool entered = gpu_enter(gpu);
+
+        status = hbmspill_real.cuStreamCreate(&call_streams[i], CU_STREAM_NON_BLOCKING);
+        gpu_leave(entered);
+    }
+    *stream = call_streams[i];
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+CUresult operation_begin_call(struct operation *operation, struct touches *touches, const char *what)
+{
+    CUresult status = CUDA_SUCCESS;
+    CUstream stream = NULL;
+
+    operation->gpu = NULL;
+    if (touches->gpu)
+        status = call_stream(touches->gpu, &stream);
+    if (status == CUDA_SUCCESS && touches->gpu) {
+        status = begin(operation, touches, stream, false, false, what);
+        operation->call = true;
+        return status;
+    }
+    touches_fini(touches);
+    return status;
+}
+
+CUresult operation_begin(struct operation *operation, struct touches *touches, CUstream stream,
+                         bool per_thread, bool open, const char *what)
+{
+    if (capture_graph(stream, per_thread))
+        return operation_begin_call(operation, touches, what);
+    return begin(operation, touches, stream, per_thread, open, what);
+}
+
 void operation_end(struct operation *operation, CUresult status)
 {
     bool entered;
@@ -84,7 +132,7 @@ void operation_end(struct operation *operation, CUresult status)
     if (!operation->gpu)
         return;
     entered = gpu_enter(operation->gpu);
-    cache_op_end(operation->gpu->cache, &operation->op, status == CUDA_SUCCESS);
+    cache_op_end(operation->gpu->cache, &operation->op, status == CUDA_SUCCESS && !operation->call);
     gpu_leave(entered);
 }
 

@@ -6,7 +6,8 @@
  *     the real function
  *     operation_end
  *
- * While the stream is being captured nothing is begun: what becomes part of a graph is read from that.
+ * While the stream is being captured nothing runs: what it touches is brought in when the graph is launched.
+ * But the driver looks up the addresses of a copy or memset at the call, so they are mapped meanwhile.
  */
 #ifndef HBMSPILL_HOOKS_OPERATION_H
 #define HBMSPILL_HOOKS_OPERATION_H
@@ -15,6 +16,7 @@
 
 struct operation {
     struct gpu *gpu; /* NULL: nothing of ours is touched */
+    bool call;       /* it queues nothing */
     struct cache_op op;
 };
 
@@ -22,6 +24,8 @@ struct operation {
  * does not fit. Frees what touches holds. */
 CUresult operation_begin(struct operation *operation, struct touches *touches, CUstream stream,
                          bool per_thread, bool open, const char *what);
+/* The same around a call that queues nothing and in which the driver looks up what the addresses are. */
+CUresult operation_begin_call(struct operation *operation, struct touches *touches, const char *what);
 void operation_end(struct operation *operation, CUresult status);
 
 /* True where an operation should not start before the one ahead of it has ended (programmatic launch). */

@@ -170,6 +170,11 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuGraphExecKernelNodeSetParams, PFN_cuGraphExecKernelNodeSetParams_v10010) \
     X(cuGraphExecUpdate, PFN_cuGraphExecUpdate_v10020) \
     X(cuGraphDestroyNode, PFN_cuGraphDestroyNode_v10000) \
+    X(cuGraphAddMemcpyNode, PFN_cuGraphAddMemcpyNode_v10000) \
+    X(cuGraphAddMemsetNode, PFN_cuGraphAddMemsetNode_v10000) \
+    X(cuGraphMemcpyNodeSetParams, PFN_cuGraphMemcpyNodeSetParams_v10000) \
+    X(cuGraphMemsetNodeSetParams, PFN_cuGraphMemsetNodeSetParams_v10000) \
+    X(cuGraphNodeSetParams, PFN_cuGraphNodeSetParams_v12020) \
     X(cuGraphAddNode, PFN_cuGraphAddNode_v12020) \
     X(cuGraphAddNode_v2, PFN_cuGraphAddNode_v12030) \
     X(cuGraphDestroy, PFN_cuGraphDestroy_v10000) \
