@@ -46,7 +46,7 @@ def parse_arguments():
     parser.add_argument("--transfer", type=numbers, default=[0.25, 0.5, 1.0], help="(live - HBM) / rate over compute time")
     parser.add_argument("--plan", type=words(rows.PLANS), default=list(rows.PLANS), help="default: lru,greedy,optimal")
     parser.add_argument("--links", type=words(links), default=["pcie5", "c2c"], help="presets, at 1.25 and 1.5 of the ratios")
-    parser.add_argument("--slots", type=int, default=256, help="finest runs of launches for the bound")
+    parser.add_argument("--slots", type=int, default=128, help="finest runs of launches for the bound")
     parser.add_argument("--rounds", type=int, default=8, help="recorded")
     parser.add_argument("--quick", action="store_true", help="one machine for each job: 1.25, 0.5; costs as they are")
     options = parser.parse_args()

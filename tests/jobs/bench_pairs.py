@@ -26,38 +26,55 @@ SHAPES = {
 
 def turned(blocks):
     """The transposed representation: residues change places."""
+    rows = blocks[0].shape[0]
     return [
-        jnp.concatenate([b[:, i * ROWS : (i + 1) * ROWS].transpose(1, 0, 2) for b in blocks], axis=1)
+        jnp.concatenate([b[:, i * rows : (i + 1) * rows].transpose(1, 0, 2) for b in blocks], axis=1)
         for i in range(len(blocks))
     ]
 
 
+def in_turn(function, *lists):
+    """function of each block, one after the other; left free, XLA would merge their products into a large one."""
+    done = []
+    for blocks in zip(*lists):
+        if done:
+            blocks, done[-1] = jax.lax.optimization_barrier((blocks, done[-1]))
+        done.append(function(*blocks))
+    return done
+
+
 def multiply(pairs, w, way):
     """Triangle multiplication: for i, j over all k, a of i, k times b of j, k."""
-    z = [normalize(p) for p in pairs]
-    a = [jax.nn.sigmoid(p @ w[f"{way}.ga"]) * (p @ w[f"{way}.a"]) for p in z]
-    b = [jax.nn.sigmoid(p @ w[f"{way}.gb"]) * (p @ w[f"{way}.b"]) for p in z]
+
+    def sides(p):
+        p = normalize(p)
+        return tuple(jax.nn.sigmoid(p @ w[f"{way}.g{side}"]) * (p @ w[f"{way}.{side}"]) for side in "ab")
+
+    a, b = zip(*in_turn(sides, pairs))
     if way == "in":
         a, b = turned(a), turned(b)
-    new = []
-    for old, p, mine in zip(pairs, z, a):
-        both = jnp.concatenate([jnp.einsum("ikc,jkc->ijc", mine, other) for other in b], axis=1)
-        gate = jax.nn.sigmoid(p @ w[f"{way}.gate"])
-        new.append(old + gate * (normalize(both) @ w[f"{way}.project"]))
-    return new
+
+    def update(p, mine):
+        both = jnp.concatenate(in_turn(lambda other: jnp.einsum("ikc,jkc->ijc", mine, other), b), axis=1)
+        gate = jax.nn.sigmoid(normalize(p) @ w[f"{way}.gate"])
+        return p + gate * (normalize(both) @ w[f"{way}.project"])
+
+    return in_turn(update, pairs, a)
 
 
 def attend(pairs, w, way):
     """Triangle attention within each row, with a bias of the third side."""
-    z = [normalize(p) for p in pairs]
-    bias = jnp.concatenate([p @ w[f"{way}.bias"] for p in z], axis=0).transpose(2, 0, 1)
-    new = []
-    for old, p in zip(pairs, z):
-        q, k, v = ((p @ w[f"{way}.{name}"]).reshape(ROWS, -1, HEADS, CHANNELS // HEADS) for name in "qkv")
+    bias = in_turn(lambda p: normalize(p) @ w[f"{way}.bias"], pairs)
+    bias = jnp.concatenate(bias, axis=0).transpose(2, 0, 1)
+
+    def update(p):
+        z = normalize(p)
+        q, k, v = ((z @ w[f"{way}.{name}"]).reshape(*p.shape[:2], HEADS, CHANNELS // HEADS) for name in "qkv")
         scores = jnp.einsum("rqhd,rkhd->rhqk", q, k) * (CHANNELS // HEADS) ** -0.5 + bias
         mixed = jnp.einsum("rhqk,rkhd->rqhd", jax.nn.softmax(scores, axis=-1), v).reshape(p.shape)
-        new.append(old + (jax.nn.sigmoid(p @ w[f"{way}.gate"]) * mixed) @ w[f"{way}.project"])
-    return new
+        return p + (jax.nn.sigmoid(z @ w[f"{way}.gate"]) * mixed) @ w[f"{way}.project"]
+
+    return in_turn(update, pairs)
 
 
 def infer(weights, pairs):
@@ -66,20 +83,20 @@ def infer(weights, pairs):
         pairs = multiply(pairs, w, "in")
         pairs = attend(pairs, w, "start")
         pairs = turned(attend(turned(pairs), w, "end"))
-        pairs = [p + jax.nn.relu(normalize(p) @ w["up"]) @ w["down"] for p in pairs]
-    pairs = [normalize(p) for p in pairs]
-    return pairs, sum(jnp.sum(jnp.abs(p)) for p in pairs)
+        pairs = in_turn(lambda p: p + jax.nn.relu(normalize(p) @ w["up"]) @ w["down"], pairs)
+    pairs = in_turn(normalize, pairs)
+    return pairs, sum(in_turn(lambda p: jnp.sum(jnp.abs(p)), pairs))
 
 
 def make(scale):
     rng = np.random.default_rng(0)
-    # A smaller scale has fewer residues first, then one block.
-    residues = ROWS * rounds.at_least(3, RESIDUES / ROWS, min(1.0, scale**0.5))
+    # A smaller scale has fewer, larger blocks of rows first, then fewer blocks of layers.
+    rows = RESIDUES // rounds.at_least(2, RESIDUES // ROWS, scale)
     weights = [
         {name: (rng.standard_normal(shape) * shape[0] ** -0.5).astype(np.float32) for name, shape in SHAPES.items()}
         for _ in range(rounds.at_least(1, BLOCKS, scale))
     ]
-    pairs = [rng.standard_normal((ROWS, residues, CHANNELS), dtype=np.float32) for _ in range(residues // ROWS)]
+    pairs = [rng.standard_normal((rows, RESIDUES, CHANNELS), dtype=np.float32) for _ in range(RESIDUES // rows)]
     one = rounds.compile_once(infer)
 
     def step(state, _):
