@@ -1,5 +1,6 @@
 #include "cache/cache.h"
-#include "cache/internal.h"
+#include "cache/home.h"
+#include "cache/plan.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <utlist.h>
@@ -23,6 +24,7 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
         return -ENOMEM;
     cache->ops = ops;
     cache->config = *config;
+    cache->link = (struct cache_link){25e9, 25e9, 25e9, 25e9};
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->changed, NULL);
     error = streams_init(&cache->streams, ops, &cache->statistics);
@@ -34,6 +36,7 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
         window = 16 * (config->hbm_limit + config->host_limit);
     frames_init(&cache->frames, ops, &cache->streams, &cache->statistics, config->frame_size,
                 config->hbm_limit);
+    timing_init(&cache->timing, ops);
     slots_init(&cache->slots, ops, &cache->statistics, config->host_limit);
     segments_init(&cache->segments, ops, &cache->frames, window);
     cache->policy.type = config->nextuse ? &policy_nextuse : &policy_lru;
@@ -60,6 +63,10 @@ void cache_destroy(struct cache *cache)
     segments_destroy(&cache->segments);
     streams_destroy(&cache->streams);
     free(cache->by_birth);
+    plan_forget(cache);
+    history_end(&cache->history);
+    timing_end(&cache->timing);
+    free(cache->pending);
     pthread_cond_destroy(&cache->changed);
     pthread_mutex_destroy(&cache->lock);
     free(cache);
@@ -142,7 +149,9 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
         edges_clear(&segment->last_use);
         segment->birth_window = cache->window;
         segment->birth = cache->births++;
-        segment->next_use = 0;
+        segment->next_use = segment->claim = 0;
+        segment->home = NULL;
+        segment->life = ++cache->lives;
     }
     cache->live_bytes += size;
     statistics_peak(&cache->statistics.peak_live_bytes, cache->live_bytes);
@@ -176,6 +185,8 @@ int cache_free(struct cache *cache, uint64_t address, const struct stream_key *s
     }
     cache->live_bytes -= segment->asked[item];
     if (segments_give_item(segment, item)) {
+        if (cache->history.ops)
+            history_freed(&cache->history, segment->life, cache->plan_position, (uint32_t)cache->window);
         segment->fixed = false; /* what it was fixed for is over: its frames are anybody's */
         residency_forget(cache, segment);
     }
@@ -293,6 +304,7 @@ uint64_t cache_release(struct cache *cache, uint64_t bytes)
     int error = 0;
 
     pthread_mutex_lock(&cache->lock);
+    homes_forget(cache);
     while (released < bytes && !error) {
         struct need need;
 
@@ -305,6 +317,13 @@ uint64_t cache_release(struct cache *cache, uint64_t bytes)
     }
     pthread_mutex_unlock(&cache->lock);
     return released;
+}
+
+void cache_set_link(struct cache *cache, const struct cache_link *link)
+{
+    pthread_mutex_lock(&cache->lock);
+    cache->link = *link;
+    pthread_mutex_unlock(&cache->lock);
 }
 
 struct statistics *cache_statistics(struct cache *cache)

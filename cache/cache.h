@@ -28,6 +28,25 @@ enum cache_mutation { /* deliberate faults that the tests must notice */
                       CACHE_MUTATION_SKIP_COPY_IN,
 };
 
+/* Rates of the link to the host, bytes a second: each way, and while both are busy. */
+struct cache_link {
+    double in, out, in_both, out_both;
+};
+
+struct cycle;
+struct schedule;
+
+/*
+ * Who makes better schedules for rounds than the cache itself does. Called without the cache's lock, by the
+ * thread that submits a window. ask: once for each round; the cycle is the cache's. answer: -EAGAIN: not yet;
+ * 0: a schedule, the cache's from then on; else there will be none. Both return at once.
+ */
+struct cache_planner {
+    void *ctx;
+    void (*ask)(void *ctx, const struct cycle *cycle, uint64_t hash);
+    int (*answer)(void *ctx, uint64_t hash, struct schedule **out);
+};
+
 struct cache_config {
     uint64_t
         frame_size; /* bytes, a power of two, a multiple of the granularity; segments are multiples of it */
@@ -37,6 +56,8 @@ struct cache_config {
     bool nextuse;         /* victims by next use where it is known, else the least recently used */
     bool strict;          /* unbind what is evicted at once, so that a missed touch faults */
     enum cache_mutation mutation;
+    bool follow;                         /* look for rounds that repeat, and follow schedules made for them */
+    const struct cache_planner *planner; /* NULL: there is none */
 };
 
 /*
@@ -74,6 +95,7 @@ struct cache_op {
         bool in_slot;
     } * touched, inline_touched[CACHE_OP_INLINE];
     uint64_t id;
+    bool timed;       /* how long it takes is being measured */
     bool handed_over; /* it waits for something, or touches memory that had another owner: no early start */
     struct cache_failure failure;
 };
@@ -161,6 +183,9 @@ int cache_record_always(struct cache *cache, bool on);
 void cache_outside(struct cache *cache, int64_t bytes);
 /* Gives HBM back to the driver, moving data out if need be; returns the bytes released. Waits for the GPU. */
 uint64_t cache_release(struct cache *cache, uint64_t bytes);
+
+/* What was measured of the link; until then that of a PCIe 4 card is believed. */
+void cache_set_link(struct cache *cache, const struct cache_link *link);
 
 struct statistics *cache_statistics(struct cache *cache);
 

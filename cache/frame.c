@@ -33,8 +33,8 @@ static uint64_t frame_claim(const struct frame *frame, uint64_t now)
     uint64_t claim = UINT64_MAX;
 
     for (const struct binding *binding = frame->bindings; binding; binding = binding->next)
-        if (binding->segment->next_use >= now && binding->segment->next_use < claim)
-            claim = binding->segment->next_use;
+        if (binding->segment->claim >= now && binding->segment->claim < claim)
+            claim = binding->segment->claim;
     return claim;
 }
 
@@ -46,9 +46,7 @@ struct frame *frames_take(struct frames *frames, uint64_t now, uint64_t until)
     for (struct frame *frame = frames->free; frame; frame = frame->next) {
         uint64_t claim;
 
-        if (best && frame->group == group)
-            continue;
-        group = frame->group;
+        (void)group;
         claim = frame_claim(frame, now);
         if (best && (best_claim >= until ? claim < until || claim >= best_claim : claim <= best_claim))
             continue;
@@ -89,6 +87,7 @@ int frames_create(struct frames *frames, struct frame **out)
         return error;
     }
     frame->owned = true;
+    frame->number = FRAME_UNNUMBERED;
     frames->held += size;
     frames->statistics->frames_created++;
     note_held(frames);

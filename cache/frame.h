@@ -18,11 +18,14 @@
 struct segment;
 struct binding; /* segment.h: one piece of a segment's address range */
 
+enum { FRAME_UNNUMBERED = UINT32_MAX };
+
 struct frame {
     uint64_t handle;
     struct edges edges;       /* the next owner comes after these */
     struct binding *bindings; /* addresses of segments that are mapped to this frame, owner or not */
     bool owned;
+    uint32_t number;           /* among the frames that are homes (home.h), or FRAME_UNNUMBERED */
     uint64_t group;            /* frames given back together: their claims are alike */
     struct frame *prev, *next; /* in the free list */
 };

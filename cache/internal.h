@@ -6,8 +6,13 @@
 #define HBMSPILL_CACHE_INTERNAL_H
 
 #include "cache/cache.h"
+#include "cache/history.h"
+#include "cache/known.h"
 #include "cache/policy.h"
+#include "cache/timing.h"
 #include <pthread.h>
+
+enum { CACHE_KNOWN = 8 }; /* rounds that are remembered */
 
 struct cache {
     /* Guards everything below. Rank: taken after no other lock of ours; nothing is taken inside it. */
@@ -31,12 +36,30 @@ struct cache {
     bool in_window;
     struct plan *plan;            /* of the window being carried out, NULL outside */
     uint64_t window;              /* number of windows planned */
-    uint64_t plan_base;           /* position of the window's first operation among all */
+    uint64_t plan_base;           /* position of the window's first operation among all of windows */
     uint64_t plan_position;       /* of the operation being carried out now */
+    uint32_t plan_phase;          /* its phase in the round followed */
     uint32_t births, last_births; /* allocations since the last window was planned, and in the time before */
     uint32_t *by_birth;           /* place of birth in the round before: first use in this one */
     uint32_t birth_capacity;
     uint64_t spilled_bytes;
+    uint64_t lives; /* segments that came to life so far */
+    struct history history;
+    struct timing timing;
+    struct known *known[CACHE_KNOWN];
+    struct known *following; /* the round that the windows are part of, NULL: none */
+    struct known *at_home;   /* the one whose homes segments have */
+    uint32_t phase;          /* of the next operation in it */
+    uint64_t looked_at;      /* operations there were when a round was looked for last */
+    struct cache_link link;
+    struct pending { /* fetches that were due and lacked frames, in order */
+        struct segment *segment;
+        uint64_t life;
+        unsigned first, count;
+        uint64_t use;    /* position that needs it; from then on it is the operation's business */
+        uint64_t leaves; /* as segment->leaves */
+    } * pending;
+    uint32_t pending_count, pending_capacity;
 };
 
 /* What has to happen, without the lock, before something can go on (returned with -EAGAIN). */

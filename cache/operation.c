@@ -60,7 +60,7 @@ int op_start(struct cache *cache, struct cache_op *op, struct stream_key stream)
     op->touched = op->inline_touched;
     op->count = 0;
     op->capacity = CACHE_OP_INLINE;
-    op->handed_over = false;
+    op->handed_over = op->timed = false;
     op->stream = STREAM_IN;                                     /* until it is known */
     cache_failure_fill(cache, &op->failure, CACHE_TIER_HBM, 0); /* should a call run out of memory */
     error = cache_stream_index(cache, stream, &op->stream);
@@ -207,6 +207,8 @@ int op_begin_placed(struct cache *cache, struct cache_op *op)
         if (op->touched[i].in_slot)
             op->touched[i].segment->slot_pins++;
     cache->in_flight++;
+    if (cache->timing.on && !cache->streams.stream[op->stream].key.thread)
+        op->timed = timing_before(&cache->timing, cache->streams.stream[op->stream].key.handle);
     return 0;
 }
 
@@ -286,6 +288,8 @@ void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted)
 
     pthread_mutex_lock(&cache->lock);
     stream = &cache->streams.stream[op->stream];
+    if (op->timed)
+        timing_after(&cache->timing, stream->key.handle, submitted);
     if (submitted) {
         uint64_t seq = stream_submitted(&cache->streams, op->stream);
 

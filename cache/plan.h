@@ -36,6 +36,7 @@ struct plan_segment {
     uint32_t entered;         /* the fetch it is in HBM by, PLAN_NEVER: it was there, or was born */
     uint32_t leaves;          /* and where it leaves in that case, PLAN_NEVER if it stays */
     uint32_t frees, freed;    /* of its items in the window; those already carried out */
+    uint64_t reborn;          /* predicted position at which its address has an owner again after it died */
     uint64_t beyond;          /* predicted position of its first use after the window */
     bool in, out;             /* contents in HBM; contents in the slot */
 };
@@ -44,35 +45,55 @@ enum plan_kind { PLAN_DROP, PLAN_EVICT, PLAN_FETCH };
 
 struct plan_action {
     enum plan_kind kind;
-    uint32_t segment; /* index */
-    uint32_t at;      /* issued before the operation at this position */
-    uint32_t use;     /* fetch: position that needs it, the window's length if beyond */
-    uint32_t leaves;  /* fetch: position at which it goes again, PLAN_NEVER if it stays */
-    uint32_t next;    /* of those at the same position */
+    uint32_t segment;      /* index */
+    uint32_t first, count; /* pieces */
+    uint32_t scheduled;    /* the schedule's action, if it is one */
+    uint32_t at;           /* issued before the operation at this position */
+    uint32_t use;          /* fetch: position that needs it, the window's length if beyond */
+    uint32_t leaves;       /* fetch: position at which it goes again, PLAN_NEVER if it stays */
+    uint32_t next;         /* of those at the same position */
 };
 
 struct plan {
-    uint32_t length;   /* operations */
-    uint64_t capacity; /* bytes of HBM planned with */
+    uint32_t entries;      /* of the window: operations and frees */
+    uint32_t length;       /* operations; a position is one among these */
+    uint32_t *position_of; /* entries: the position, of a free that of the operation after it */
+    uint64_t capacity;     /* bytes of HBM planned with */
     struct plan_segment *segments;
     uint32_t segment_count, segment_capacity;
     uint32_t *touch;       /* segment indices, operation by operation */
     uint32_t *touch_first; /* length + 1: where an operation's begin */
     uint32_t *position;    /* uses, segment by segment */
-    uint32_t *frees;       /* length: the segment an operation frees an item of, PLAN_NEVER if none */
+    bool *is_free;         /* entries */
+    uint32_t *frees;       /* entries: the segment an operation frees an item of, PLAN_NEVER if none */
     struct plan_action *actions;
     uint32_t action_count, action_capacity;
-    uint32_t *head;    /* length + 1: first action at a position, PLAN_NEVER if none */
-    uint32_t *pending; /* fetches due, in order of use, not done yet */
-    uint32_t pending_count;
-    int64_t *occupied; /* length: bytes in HBM during an operation */
+    uint32_t *head;      /* length + 1: first action at a position, PLAN_NEVER if none */
+    struct known *known; /* the round it is part of, NULL: none is known */
+    uint32_t phase;      /* of the first operation in it */
+    int64_t *occupied;   /* length: bytes in HBM during an operation */
 };
 
 /* -ENOMEM: no plan, which is no error for the job. */
 int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned count, struct plan **out);
-/* Issues what is due before operation `position'. May release and take the lock. */
-void plan_step(struct cache *cache, struct plan *plan, unsigned position);
+/* Issues what is due before an entry of the window. May release and take the lock. */
+void plan_step(struct cache *cache, struct plan *plan, unsigned entry);
 void plan_free(struct plan *plan);
+
+/* The actions, two ways: for a window alone, and from the schedule of a round (-ENOENT: it belongs to none
+ * that is known). */
+int plan_window(struct cache *cache, struct plan *plan);
+int plan_known(struct cache *cache, struct plan *plan);
+/* Of such a plan: what is ahead of a segment touched (plan.touch's index) by the operation that is next. */
+void plan_touch(const struct cache *cache, const struct plan *plan, uint32_t position, uint32_t touch);
+/* At the window's end: rounds that the history shows from now on. */
+void plan_learn(struct cache *cache);
+void plan_forget(struct cache *cache);
+
+/* The segment's part, entered at first sight; NULL: -ENOMEM. */
+struct plan_segment *plan_enter(struct plan *plan, struct segment *segment);
+/* One more action, of all pieces; -ENOMEM. */
+int plan_add(struct plan *plan, enum plan_kind kind, uint32_t segment, uint32_t at, uint32_t use);
 
 /* A position of the window among all. */
 static inline uint64_t plan_absolute(const struct cache *cache, uint32_t position)

@@ -1,8 +1,10 @@
 /*
  * plan_run.c - a plan carried out: what is due before an operation, and the window that brackets it.
  */
+#include "cache/home.h"
 #include "cache/plan.h"
 #include <errno.h>
+#include <stdlib.h>
 
 /*
  * Every item that was live when the plan was made is freed later in the window. One allocated since, by
@@ -15,29 +17,34 @@ static void drop_now(struct cache *cache, const struct plan *plan, const struct 
     if (segment->live_items == entry->frees - entry->freed && segment->pins == 0 && segment->slot_pins == 0 &&
         !segment->fixed) {
         residency_forget(cache, segment);
+        if (plan->known) { /* whose home its frames are should find them free; not at once where that means a
+                              wait */
+            struct need need;
+
+            (void)residency_strip(cache, segment, &need);
+        }
         /* Its address will be given out at the same place of the next round. */
-        segment->next_use = cache->plan_base + plan->length + plan->position[entry->first_use];
+        segment->claim =
+            plan->known ? entry->reborn : cache->plan_base + plan->length + plan->position[entry->first_use];
     }
 }
 
-/* In the order of use: a later one must not take the frames that an earlier one waits for. */
-static void pend(struct plan *plan, uint32_t action)
+static bool any_in_hbm(const struct segment *segment, unsigned first, unsigned count)
 {
-    uint32_t at = plan->pending_count++;
-
-    for (; at > 0 && plan->actions[plan->pending[at - 1]].use > plan->actions[action].use; at--)
-        plan->pending[at] = plan->pending[at - 1];
-    plan->pending[at] = action;
+    for (unsigned i = first; i < first + count; i++)
+        if (segment->piece[i].filled)
+            return true;
+    return false;
 }
 
-static void evict_now(struct cache *cache, struct segment *segment)
+static void evict_now(struct cache *cache, struct segment *segment, const struct plan_action *action)
 {
     struct cache_failure failure;
     struct need need;
 
-    while (segment->state == SEGMENT_RESIDENT && segment->filled && policy_movable(segment) &&
-           !residency_behind(cache, segment)) {
-        int error = residency_evict(cache, segment, 0, segment->pieces, &need, &failure);
+    while (segment->state == SEGMENT_RESIDENT && policy_movable(segment) &&
+           !residency_behind(cache, segment) && any_in_hbm(segment, action->first, action->count)) {
+        int error = residency_evict(cache, segment, action->first, action->count, &need, &failure);
 
         if (error == -EAGAIN)
             error = cache_satisfy(cache, &need);
@@ -46,13 +53,23 @@ static void evict_now(struct cache *cache, struct segment *segment)
     }
 }
 
-/* True if the fetch need not be tried again. */
-static bool fetch_now(struct cache *cache, struct segment *segment)
+static bool in_hbm(const struct segment *segment, unsigned first, unsigned count)
 {
+    for (unsigned i = first; i < first + count && !segment->filled; i++)
+        if (!segment->piece[i].filled)
+            return false;
+    return true;
+}
+
+/* True if the fetch need not be tried again. */
+static bool fetch_now(struct cache *cache, const struct pending *fetch)
+{
+    struct segment *segment = fetch->segment;
     struct need need;
 
-    while (segment->state != SEGMENT_EMPTY && !segment->filled && !segment->fixed) {
-        int error = residency_fill_free(cache, segment, 0, segment->pieces, &need);
+    while (segment->state != SEGMENT_EMPTY && segment->life == fetch->life && !segment->fixed &&
+           !in_hbm(segment, fetch->first, fetch->count)) {
+        int error = residency_fill_free(cache, segment, fetch->first, fetch->count, &need);
 
         if (error == -EBUSY)
             return false;
@@ -64,55 +81,120 @@ static bool fetch_now(struct cache *cache, struct segment *segment)
     return true;
 }
 
-static void fetches_go_on(struct cache *cache, struct plan *plan, unsigned position)
+/* In order: a later one must not take the frames that an earlier one waits for. */
+static void fetches_go_on(struct cache *cache)
 {
     uint32_t kept = 0;
     bool blocked = false;
 
-    for (uint32_t i = 0; i < plan->pending_count; i++) {
-        const struct plan_action *action = &plan->actions[plan->pending[i]];
+    for (uint32_t i = 0; i < cache->pending_count; i++) {
+        struct pending fetch = cache->pending[i];
 
-        if (action->use <= position)
+        if (fetch.use <= cache->plan_position)
             continue; /* the operation does it itself */
-        plan->segments[action->segment].segment->leaves = plan_absolute(cache, action->leaves);
-        if (!blocked && fetch_now(cache, plan->segments[action->segment].segment))
-            continue;
+        if (!blocked) {
+            fetch.segment->leaves = fetch.leaves;
+            if (fetch_now(cache, &fetch))
+                continue;
+        }
         blocked = true;
-        plan->pending[kept++] = plan->pending[i];
+        cache->pending[kept++] = fetch;
     }
-    plan->pending_count = kept;
+    cache->pending_count = kept;
 }
 
-void plan_step(struct cache *cache, struct plan *plan, unsigned position)
+/* Behind those that are used earlier, or, of a schedule, behind all. */
+static void pend(struct cache *cache, const struct plan *plan, const struct plan_action *action)
 {
-    cache->plan_position = cache->plan_base + position;
+    struct segment *segment = plan->segments[action->segment].segment;
+    uint32_t at = cache->pending_count;
+
+    if (at == cache->pending_capacity) {
+        uint32_t capacity = at ? 2 * at : 64;
+        struct pending *grown = realloc(cache->pending, capacity * sizeof *grown);
+
+        if (!grown)
+            return; /* the operation does it itself */
+        cache->pending = grown;
+        cache->pending_capacity = capacity;
+    }
+    cache->pending_count++;
+    for (; at > 0 && cache->pending[at - 1].use > plan_absolute(cache, action->use); at--)
+        cache->pending[at] = cache->pending[at - 1];
+    cache->pending[at] = (struct pending){.segment = segment,
+                                          .life = segment->life,
+                                          .first = action->first,
+                                          .count = action->count,
+                                          .use = plan_absolute(cache, action->use),
+                                          .leaves = plan_absolute(cache, action->leaves)};
+}
+
+void plan_step(struct cache *cache, struct plan *plan, unsigned entry)
+{
+    uint32_t position = entry < plan->entries ? plan->position_of[entry] : plan->length;
+
+    cache->plan_position = cache->policy.now = cache->plan_base + position;
+    if (plan->known)
+        cache->plan_phase = (uint32_t)(((uint64_t)plan->phase + position) % plan->known->cycle->length);
     for (uint32_t i = plan->head[position]; i != PLAN_NEVER; i = plan->actions[i].next) {
         const struct plan_action *action = &plan->actions[i];
-        struct segment *segment = plan->segments[action->segment].segment;
+        struct plan_segment *moved = &plan->segments[action->segment];
 
         switch (action->kind) {
         case PLAN_DROP:
-            drop_now(cache, plan, &plan->segments[action->segment]);
+            drop_now(cache, plan, moved);
             break;
         case PLAN_EVICT:
-            evict_now(cache, segment);
+            moved->segment->claim = plan_absolute(cache, action->use);
+            evict_now(cache, moved->segment, action);
             break;
         case PLAN_FETCH:
-            pend(plan, i);
+            if (plan->known)
+                home_move(plan->known, moved->segment, action->scheduled);
+            pend(cache, plan, action);
             break;
         }
     }
-    fetches_go_on(cache, plan, position);
-    if (position == plan->length)
+    plan->head[position] = PLAN_NEVER; /* frees and the operation behind them have the same position */
+    fetches_go_on(cache);
+    if (entry >= plan->entries)
         return;
-    if (plan->frees[position] != PLAN_NEVER)
-        plan->segments[plan->frees[position]].freed++; /* it is carried out next */
-    for (uint32_t k = plan->touch_first[position]; k < plan->touch_first[position + 1]; k++) {
-        struct plan_segment *entry = &plan->segments[plan->touch[k]];
-
-        entry->cursor++;
-        entry->segment->next_use = cache->plan_base + plan_next_use(plan, entry);
+    if (plan->is_free[entry]) {
+        if (plan->frees[entry] != PLAN_NEVER)
+            plan->segments[plan->frees[entry]].freed++; /* it is carried out next */
+        return;
     }
+    cache->timing.on = !plan->known && cache->history.ops && cache->plan_base < TIMING_PATIENCE;
+    cache->timing.position = cache->plan_base + position;
+    for (uint32_t k = plan->touch_first[position]; k < plan->touch_first[position + 1]; k++) {
+        struct plan_segment *touched = &plan->segments[plan->touch[k]];
+
+        touched->cursor++;
+        if (plan->known)
+            plan_touch(cache, plan, position, k);
+        else
+            touched->segment->next_use = touched->segment->claim =
+                cache->plan_base + plan_next_use(plan, touched);
+    }
+}
+
+/* Without the lock, but nobody else plans meanwhile. */
+static void ask_planner(struct cache *cache, struct known *known)
+{
+    const struct cache_planner *planner = cache->config.planner;
+    struct schedule *schedule;
+    int error;
+
+    if (!known->asked) {
+        known->asked = true;
+        planner->ask(planner->ctx, known->cycle, known->hash);
+    }
+    error = planner->answer(planner->ctx, known->hash, &schedule);
+    if (error == -EAGAIN)
+        return;
+    known->answered = true;
+    if (!error)
+        known->next = schedule;
 }
 
 void cache_window_begin(struct cache *cache, const struct cache_planned_op *ops, unsigned count)
@@ -121,6 +203,13 @@ void cache_window_begin(struct cache *cache, const struct cache_planned_op *ops,
     while (cache->in_window)
         pthread_cond_wait(&cache->changed, &cache->lock);
     cache->in_window = true;
+    if (cache->config.planner && cache->following && !cache->following->answered) {
+        struct known *known = cache->following;
+
+        pthread_mutex_unlock(&cache->lock);
+        ask_planner(cache, known);
+        pthread_mutex_lock(&cache->lock);
+    }
     if (plan_make(cache, ops, count, &cache->plan))
         cache->plan = NULL;
     pthread_mutex_unlock(&cache->lock);
@@ -138,13 +227,16 @@ void cache_window_end(struct cache *cache)
 {
     pthread_mutex_lock(&cache->lock);
     if (cache->plan) {
-        plan_step(cache, cache->plan, cache->plan->length);
+        plan_step(cache, cache->plan, cache->plan->entries);
         cache->plan_base += cache->plan->length;
+        cache->plan_position = cache->plan_base;
         plan_free(cache->plan);
         cache->plan = NULL;
+        cache->timing.on = false;
         cache->last_births = cache->births;
         cache->births = 0;
         cache->window++;
+        plan_learn(cache);
     }
     cache->in_window = false;
     pthread_cond_broadcast(&cache->changed);

@@ -12,6 +12,7 @@
 struct policy {
     const struct policy_type *type;
     struct segment *list;
+    uint64_t now; /* position of the operation being carried out */
 };
 
 struct policy_type {

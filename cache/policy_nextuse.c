@@ -21,12 +21,18 @@ static void nextuse_use(struct policy *policy, struct segment *segment)
     policy_lru.use(policy, segment);
 }
 
+/* What should have been used by now and was not is not part of what repeats. */
+static uint64_t next_use(const struct policy *policy, const struct segment *segment)
+{
+    return segment->next_use && segment->next_use < policy->now ? UINT64_MAX : segment->next_use;
+}
+
 static struct segment *nextuse_victim(struct policy *policy)
 {
     struct segment *found = NULL, *segment;
 
     DL_FOREACH(policy->list, segment)
-    if (policy_movable(segment) && (!found || segment->next_use > found->next_use))
+    if (policy_movable(segment) && (!found || next_use(policy, segment) > next_use(policy, found)))
         found = segment;
     return found;
 }

@@ -2,6 +2,7 @@
  * room.c - where frames and slots come from when there are no free ones.
  */
 #include "cache/room.h"
+#include "cache/home.h"
 #include <errno.h>
 #include <utlist.h>
 
@@ -111,11 +112,17 @@ int room_frames(struct cache *cache, struct segment *segment, unsigned first, un
         struct binding *binding = &segment->piece[i];
 
         while (!binding->frame) {
-            struct frame *frame = binding->bound;
+            struct frame *frame = segment->home ? segment->home[i] : NULL;
             int error = 0;
 
-            if (!frames_take_this(&cache->frames, frame))
-                frame = frames_take(&cache->frames, cache->plan_position, segment->leaves);
+            if (!frames_take_this(&cache->frames, frame)) {
+                if (cache->at_home) {
+                    frame = home_elsewhere(cache, segment, binding->bound);
+                    (void)frames_take_this(&cache->frames, frame);
+                } else if (!frames_take_this(&cache->frames, frame = binding->bound)) {
+                    frame = frames_take(&cache->frames, cache->plan_position, segment->leaves);
+                }
+            }
             if (!frame) {
                 error = frames_create(&cache->frames, &frame);
                 if (error == -ENOMEM) {

@@ -67,6 +67,9 @@ struct segment {
     struct slot *slot;
     struct size_class *size_class;
     uint64_t next_use;     /* position at which it is known or believed to be used next, 0: nothing known */
+    struct frame **home;   /* for each piece the frame it should have (home.h), or NULL */
+    uint64_t claim;        /* position at which it will want its frames back, as far as is known */
+    uint64_t life;         /* number of its life: from an allocation in it to the end of all */
     uint64_t leaves;       /* position at which it is planned to leave HBM again, UINT64_MAX: not known to */
     uint64_t birth_window; /* the window before which its first item was allocated, its place among those */
     uint32_t birth;

@@ -44,6 +44,10 @@
     X(peak_job_pinned_bytes, "peak bytes", "most of it")                                                     \
     X(windows, "count", "groups of operations submitted together")                                           \
     X(held, "count", "operations held for one")                                                              \
+    X(rounds_found, "count", "rounds that repeat, found among the operations")                               \
+    X(planned_operations, "count", "operations that followed the schedule of a round")                       \
+    X(homeless, "count", "stays in HBM that a schedule has no lasting frames for")                           \
+    X(plans_taken_up, "count", "better schedules taken up")                                                  \
     X(refused, "count", "requests refused because both tiers are full")                                      \
     X(retries, "count", "driver calls retried after frames were released")                                   \
     X(peak_hbm_bytes, "peak bytes", "most HBM held: frames and the job's unmovable memory")                  \

@@ -112,6 +112,13 @@ void tape_free(struct tape *tape);
  */
 bool tape_find_rounds(const struct tape *tape, uint32_t *period, uint32_t *rounds);
 
+/*
+ * Appends the last round of `period' launches `times' more; behind them comes what came behind it, as far as
+ * it is alike. -EINVAL: it and the round before it are not alike, and the tape is of no use any more;
+ * -ENOMEM.
+ */
+int tape_repeat(struct tape *tape, uint32_t period, uint32_t times);
+
 static inline bool tape_is_launch(enum tape_kind kind)
 {
     return kind == TAPE_LAUNCH || kind == TAPE_OPEN || kind == TAPE_OTHER;

@@ -5,6 +5,8 @@
  * HBM without end, and prints what that says. Exit: 0 done; 1 the trace cannot be read; 2 wrong usage; 3 the
  * job does not fit (one of the sizes, in a sweep).
  */
+#include "cache/cycle.h"
+#include "cache/tools/plan_lp.h"
 #include "cache/tools/replay.h"
 #include "model/machine.h"
 #include <errno.h>
@@ -24,9 +26,13 @@ static const char usage[] =
     "                               time of a round (default pcie5)\n"
     "  --policy lru|nextuse         (default nextuse)\n"
     "  --window auto|off|N          most operations held (default auto)\n"
+    "  --plan off|greedy|optimal    schedules for rounds that repeat (default greedy)\n"
+    "  --cycle FILE                 write the round that was found, for hbmspill-plan\n"
     "  --duration-from bytes:RATE   kernels without a duration move what they touch at RATE GB/s (default "
     "3000)\n"
     "  --frame SIZE                 (default: 2 MiB, more where HBM is large)\n"
+    "  --repeat N                   append the last round N times more\n"
+    "  --steady N                   rounds that count begin with number N (default 3)\n"
     "  --size-scale N               a byte of the trace stands for N\n"
     "  --driver-scale N             what the cache's driver calls cost, times N\n"
     "  --json                       print JSON\n";
@@ -37,7 +43,9 @@ struct request {
     double oversubscription;           /* of --hbm Nx, else 0 */
     double transfer_ratio;             /* of --link ratio:R, else 0 */
     const char *link_name;
-    bool json;
+    bool json, optimal;
+    const char *cycle_path;
+    uint32_t repeat;
     struct replay_config config;
 };
 
@@ -150,6 +158,14 @@ static void parse_window(struct request *request, const char *text)
         request->config.window = (unsigned)parse_whole("--window", text, false);
 }
 
+static void parse_plan(struct request *request, const char *text)
+{
+    if (strcmp(text, "off") != 0 && strcmp(text, "greedy") != 0 && strcmp(text, "optimal") != 0)
+        wrong_usage("--plan", text);
+    request->config.follow = strcmp(text, "off") != 0;
+    request->optimal = !strcmp(text, "optimal");
+}
+
 static void parse_rate(struct request *request, const char *text)
 {
     if (strncmp(text, "bytes:", 6) != 0)
@@ -164,8 +180,12 @@ static void parse_arguments(int argc, char **argv, struct request *request)
                                             {"link", required_argument, NULL, 'l'},
                                             {"policy", required_argument, NULL, 'p'},
                                             {"window", required_argument, NULL, 'w'},
+                                            {"plan", required_argument, NULL, 'n'},
+                                            {"cycle", required_argument, NULL, 'y'},
                                             {"duration-from", required_argument, NULL, 'd'},
                                             {"frame", required_argument, NULL, 'f'},
+                                            {"repeat", required_argument, NULL, 'r'},
+                                            {"steady", required_argument, NULL, 't'},
                                             {"size-scale", required_argument, NULL, 's'},
                                             {"driver-scale", required_argument, NULL, 'c'},
                                             {"json", no_argument, NULL, 'j'},
@@ -191,6 +211,12 @@ static void parse_arguments(int argc, char **argv, struct request *request)
         case 'w':
             parse_window(request, optarg);
             break;
+        case 'n':
+            parse_plan(request, optarg);
+            break;
+        case 'y':
+            request->cycle_path = optarg;
+            break;
         case 'd':
             parse_rate(request, optarg);
             break;
@@ -199,6 +225,12 @@ static void parse_arguments(int argc, char **argv, struct request *request)
             if (request->config.frame_size < 4096 ||
                 request->config.frame_size & (request->config.frame_size - 1))
                 wrong_usage("--frame is no power of two from 4096 on", optarg);
+            break;
+        case 'r':
+            request->repeat = (uint32_t)parse_whole("--repeat", optarg, false);
+            break;
+        case 't':
+            request->config.steady = (uint32_t)parse_whole("--steady", optarg, false) - 1;
             break;
         case 's':
             request->config.size_scale = parse_whole("--size-scale", optarg, false);
@@ -264,9 +296,11 @@ static void print_row(const struct request *request, const struct replay_config 
     if (result->complete) {
         printf(",\n     \"slowdown\": %.6f, \"round_seconds\": %.9f, \"unlimited_round_seconds\": %.9f, "
                "\"makespan_seconds\": %.9f,\n     \"in_bytes\": %.0f, \"out_bytes\": %.0f, "
-               "\"stalled_seconds\": %.9f, \"host_waited_seconds\": %.9f, \"driver_seconds\": %.9f",
+               "\"stalled_seconds\": %.9f, \"host_waited_seconds\": %.9f, \"driver_seconds\": %.9f, "
+               "\"binding_calls\": %.1f, \"moved_frames\": %.1f",
                slowdown, result->round * 1e-9, unlimited->round * 1e-9, result->makespan * 1e-9, result->in,
-               result->out, result->stalled * 1e-9, result->host_waited * 1e-9, result->driver * 1e-9);
+               result->out, result->stalled * 1e-9, result->host_waited * 1e-9, result->driver * 1e-9,
+               result->binding_calls, result->in / (double)config->frame_size);
 #define COUNTER(name, unit, text)                                                                            \
     if (result->statistics.name)                                                                             \
         printf(",\n     \"%s\": %llu", #name, (unsigned long long)result->statistics.name);
@@ -276,11 +310,51 @@ static void print_row(const struct request *request, const struct replay_config 
     printf("}");
 }
 
+/* The planner of a replay: asked by the cache, it plans at once. */
+struct planning {
+    const struct request *request;
+    struct schedule *schedule;
+};
+
+static void planner_ask(void *ctx, const struct cycle *cycle, uint64_t hash)
+{
+    struct planning *planning = ctx;
+    const char *path = planning->request->cycle_path;
+    FILE *file = path ? fopen(path, "w") : NULL;
+
+    (void)hash;
+    if (path && (!file || cycle_write(cycle, file) || fclose(file)))
+        fprintf(stderr, "hbmspill-replay: %s: %s\n", path, strerror(errno));
+    schedule_free(planning->schedule);
+    planning->schedule = NULL;
+    if (planning->request->optimal) {
+        struct plan_options options = {.seconds = 0};
+        char why[160];
+
+        if (plan_optimal(cycle, &options, &planning->schedule, why, sizeof why))
+            fprintf(stderr, "hbmspill-replay: no optimal plan: %s\n", why);
+    }
+}
+
+static int planner_answer(void *ctx, uint64_t hash, struct schedule **out)
+{
+    struct planning *planning = ctx;
+
+    (void)hash;
+    if (!planning->schedule)
+        return -ENOENT;
+    *out = planning->schedule;
+    planning->schedule = NULL;
+    return 0;
+}
+
 static int replay_row(const struct request *request, const struct tape *tape, const struct replay_tape *about,
                       double hbm, bool first)
 {
     struct replay_config config = request->config, wide;
     struct replay_result result, unlimited;
+    struct planning planning = {.request = request};
+    struct cache_planner planner = {&planning, planner_ask, planner_answer};
     int error;
 
     config.hbm =
@@ -295,6 +369,8 @@ static int replay_row(const struct request *request, const struct tape *tape, co
         config.link = (struct simulation_link){rate, rate, rate, rate};
     }
     wide = config;
+    wide.follow = false;
+    config.planner = &planner;
     wide.hbm = UINT64_C(1) << 60;
     wide.window = 0;
     error = replay_run(tape, about, &config, &result);
@@ -312,8 +388,10 @@ int main(int argc, char **argv)
 {
     struct request request = {.config = {.host = UINT64_C(1) << 50,
                                          .nextuse = true,
+                                         .follow = true,
                                          .window = 16384,
                                          .rate = MACHINE_HBM_RATE,
+                                         .steady = REPLAY_FIRST_STEADY,
                                          .size_scale = 1,
                                          .driver_scale = 1}};
     struct replay_tape about;
@@ -334,6 +412,17 @@ int main(int argc, char **argv)
     if (!replay_examine(tape, &request.config, &about)) {
         fprintf(stderr, "hbmspill-replay: out of memory\n");
         return 2;
+    }
+    if (request.repeat) {
+        int error = about.rounds ? tape_repeat(tape, about.period, request.repeat) : -EINVAL;
+
+        if (error) {
+            fprintf(stderr, "hbmspill-replay: --repeat: %s\n",
+                    error == -EINVAL ? "the last two rounds are not alike" : strerror(-error));
+            return 1;
+        }
+        if (!replay_examine(tape, &request.config, &about))
+            return 2;
     }
     print_head(&request, tape, &about);
     rows = request.hbm_step > 0

@@ -86,7 +86,7 @@ static int note_launch(struct replay *replay, const struct tape_event *event)
     in_rounds = replay->launches - replay->prologue;
     if (in_rounds % replay->about->period)
         return 0;
-    if (in_rounds / replay->about->period == REPLAY_FIRST_STEADY) {
+    if (in_rounds / replay->about->period == replay->config->steady) {
         replay->before = *cache_statistics(replay->cache);
         simulation_counts(replay->simulation, &replay->counts_before);
     }
@@ -313,7 +313,7 @@ static void conclude(struct replay *replay)
 {
     struct replay_result *result = replay->result;
     const struct statistics *now = cache_statistics(replay->cache);
-    double rounds = replay->marks > REPLAY_FIRST_STEADY ? replay->marks - REPLAY_FIRST_STEADY : 0;
+    double rounds = replay->marks > replay->config->steady ? replay->marks - replay->config->steady : 0;
     struct simulation_counts counts;
 
     simulation_counts(replay->simulation, &counts);
@@ -324,10 +324,14 @@ static void conclude(struct replay *replay)
     result->link_out = counts.out_bytes;
     if (rounds > 0) {
         result->round = (simulation_mark_time(replay->simulation, replay->marks) -
-                         simulation_mark_time(replay->simulation, REPLAY_FIRST_STEADY)) /
+                         simulation_mark_time(replay->simulation, replay->config->steady)) /
                         rounds;
         result->in = (double)(replay->after.bytes_in - replay->before.bytes_in) / rounds;
         result->out = (double)(replay->after.bytes_out - replay->before.bytes_out) / rounds;
+        result->binding_calls =
+            (double)(replay->after.map_calls + replay->after.unmap_calls + replay->after.access_calls -
+                     replay->before.map_calls - replay->before.unmap_calls - replay->before.access_calls) /
+            rounds;
         result->stalled =
             (replay->counts_after.stream_stalled - replay->counts_before.stream_stalled) / rounds;
         result->driver = (replay->counts_after.driver_time - replay->counts_before.driver_time) / rounds;
@@ -339,6 +343,7 @@ static void conclude(struct replay *replay)
         result->stalled = counts.stream_stalled;
         result->host_waited = counts.host_waited;
         result->driver = counts.driver_time;
+        result->binding_calls = (double)(now->map_calls + now->unmap_calls + now->access_calls);
     }
 }
 
@@ -353,7 +358,9 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
                                  .hbm_limit = config->hbm,
                                  .host_limit = config->host,
                                  .window_size = address_space(tape, config, frame),
-                                 .nextuse = config->nextuse};
+                                 .nextuse = config->nextuse,
+                                 .follow = config->follow,
+                                 .planner = config->planner};
     int error;
 
     *result = (struct replay_result){.complete = false};
@@ -367,6 +374,9 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
         error = simulation_create(&machine, &replay.simulation);
     if (!error)
         error = cache_create(simulation_ops(replay.simulation), &cache, &replay.cache);
+    if (!error)
+        cache_set_link(replay.cache, &(struct cache_link){config->link.in, config->link.out,
+                                                          config->link.in_both, config->link.out_both});
     for (uint32_t i = 0; i < tape->streams && !error; i++)
         error = simulation_stream(replay.simulation, &replay.streams[i]);
     if (!error) {

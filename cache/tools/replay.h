@@ -8,7 +8,7 @@
 #ifndef HBMSPILL_CACHE_TOOLS_REPLAY_H
 #define HBMSPILL_CACHE_TOOLS_REPLAY_H
 
-#include "cache/statistics.h"
+#include "cache/cache.h"
 #include "cache/tape.h"
 #include "cache/tools/simulation.h"
 
@@ -17,12 +17,15 @@ enum { REPLAY_FIRST_STEADY = 2 }; /* rounds that count begin with the third */
 struct replay_config {
     struct simulation_link link;
     uint64_t hbm, host;
-    uint64_t frame_size; /* 0: as the hooks choose it */
-    bool nextuse;        /* the policy; else LRU */
-    unsigned window;     /* most operations held, 0: none */
-    double rate;         /* bytes a second, for kernels whose duration is not in the tape */
-    double size_scale;   /* a byte of the tape stands for so many */
-    double driver_scale; /* of what the cache's driver calls cost */
+    uint64_t frame_size;                 /* 0: as the hooks choose it */
+    bool nextuse;                        /* the policy; else LRU */
+    bool follow;                         /* rounds that repeat are followed by schedules */
+    const struct cache_planner *planner; /* who makes better ones, or NULL */
+    unsigned window;                     /* most operations held, 0: none */
+    uint32_t steady;                     /* rounds before those that count */
+    double rate;                         /* bytes a second, for kernels whose duration is not in the tape */
+    double size_scale;                   /* a byte of the tape stands for so many */
+    double driver_scale;                 /* of what the cache's driver calls cost */
 };
 
 /* What a tape is, whatever machine it runs on. */
@@ -41,6 +44,7 @@ struct replay_result {
     double in, out;              /* bytes moved by the cache, of such a round */
     double link_in, link_out;    /* all bytes that crossed the link */
     double driver;               /* host time of the cache's driver calls, of such a round */
+    double binding_calls; /* map, unmap, set access: of such a round */
     double stalled, host_waited; /* of such a round: by the job's streams, by the host */
     struct statistics statistics;
 };

@@ -5,8 +5,8 @@
 #ifndef HBMSPILL_CACHE_TOOLS_SIMULATION_INTERNAL_H
 #define HBMSPILL_CACHE_TOOLS_SIMULATION_INTERNAL_H
 
-#include "model/machine.h"
 #include "cache/tools/simulation.h"
+#include "model/machine.h"
 
 #define SIMULATION_DEVICE_BASE                                                                               \
     (UINT64_C(1) << 52) /* every device address is above, every host address below */

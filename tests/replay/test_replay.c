@@ -55,6 +55,7 @@ static struct replay_config machine(uint64_t hbm)
                                   .hbm = hbm,
                                   .host = 1024 * MIB,
                                   .rate = 1e12,
+                                  .steady = REPLAY_FIRST_STEADY,
                                   .size_scale = 1,
                                   .driver_scale = 1};
 }

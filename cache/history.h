@@ -1,0 +1,88 @@
+/*
+ * history.h - the operations that were submitted, and the period at which they repeat.
+ *
+ * Kept while memory is short: of each operation what it touches, as (segment, life), and how long it took; of
+ * each life's end where it was. A life is a segment's time from an allocation to the end of all contents; the
+ * same address may have many. Operations are numbered over the whole run (a position); the last HISTORY_OPS
+ * are there.
+ *
+ * A period P is found where the signatures of the last P operations are those of the P before them. A
+ * signature is made of the sizes touched, so rounds that use other addresses for the same purpose are alike.
+ * Candidates are lags at which the last few operations occurred before; each is followed operation by
+ * operation until it fails. The one that has held for longest is the period once it has held for a whole
+ * round: an inner loop holds for less long than the step that contains it.
+ *
+ * Called with the cache's lock held. Times are nanoseconds.
+ */
+#ifndef HBMSPILL_CACHE_HISTORY_H
+#define HBMSPILL_CACHE_HISTORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct segment;
+
+enum {
+    HISTORY_OPS = 1 << 16,
+    HISTORY_TOUCHES = 1 << 19,
+    HISTORY_FREES = 1 << 17,
+    HISTORY_GRAM = 8,
+    HISTORY_LAGS = 16
+};
+
+struct history_touch {
+    struct segment *segment;
+    uint64_t life;
+};
+
+struct history_op {
+    uint64_t signature;
+    uint64_t lives; /* that had begun by then */
+    uint64_t first; /* touch number, over the whole run */
+    uint32_t count;
+    uint32_t window; /* submitted together with those of the same number */
+    float duration;  /* negative: not measured */
+};
+
+struct history_free {
+    uint64_t life, position; /* the free came before the operation at this position */
+    uint32_t window;         /* and was submitted with this window */
+};
+
+struct history_lag {
+    uint64_t lag, run; /* the last `run' signatures are those `lag' operations earlier */
+};
+
+struct history {
+    struct history_op *ops;
+    struct history_touch *touches;
+    struct history_free *frees;
+    uint64_t *grams; /* hash of the last HISTORY_GRAM signatures: position after them, 0: none */
+    uint64_t count, touched, freed; /* over the whole run */
+    struct history_lag lags[HISTORY_LAGS];
+    unsigned lag_count;
+};
+
+/* False where there is no memory for it: then nothing is ever found. */
+bool history_start(struct history *history);
+void history_end(struct history *history);
+
+/* One more operation; touches are added to it before the next. */
+void history_op(struct history *history, uint32_t window, uint64_t lives);
+void history_touch(struct history *history, struct segment *segment, uint64_t life, uint64_t size);
+/* The operation is whole: periods are looked for. */
+void history_op_end(struct history *history);
+void history_freed(struct history *history, uint64_t life, uint64_t position, uint32_t window);
+
+/* 0: there is none. Else the operations before `count' - period are those before `count', a whole round of
+ * them. */
+uint64_t history_period(const struct history *history);
+/* How many operations at the end the period `lag' has held for; 0 where it does not. */
+uint64_t history_run(const struct history *history, uint64_t lag);
+
+/* NULL where it is no longer there. */
+struct history_op *history_at(const struct history *history, uint64_t position);
+const struct history_touch *history_touch_at(const struct history *history, const struct history_op *op,
+                                             uint32_t index);
+
+#endif

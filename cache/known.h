@@ -1,0 +1,61 @@
+/*
+ * known.h - a round that was found in the history, and how its buffers are found again when it comes round.
+ *
+ * A cycle (cycle.h) names buffers by what they are in the round. In a later round, a static buffer is the
+ * same segment; one that is born in every round is whatever segment is touched where it is touched first. So
+ * an operation is the one expected if every segment it touches is the one its touch stands for, or could be
+ * the birth that is due there.
+ *
+ * Called with the cache's lock held.
+ */
+#ifndef HBMSPILL_CACHE_KNOWN_H
+#define HBMSPILL_CACHE_KNOWN_H
+
+#include "cache/cycle.h"
+#include "cache/history.h"
+
+enum { KNOWN_AGES = 2 }; /* a buffer of this round, and of the one before */
+
+struct frame;
+
+struct known_life {
+    struct segment *segment;
+    uint64_t life; /* 0: there is none */
+};
+
+struct known {
+    struct cycle *cycle;
+    uint64_t hash;
+    struct schedule *schedule; /* in use, NULL: none yet */
+    struct schedule *next;     /* to be taken up when a round begins */
+    uint32_t *head;            /* length + 1: an operation's first action in the schedule */
+    uint32_t *action_use; /* of each action: operations until the next use; of one out, or the way back in */
+    uint32_t *action_until;                 /* until it leaves, or dies */
+    uint32_t *touch_next, *touch_until;     /* the same of each touch; CYCLE_NEVER: there is none */
+    uint32_t *entries, entry_count;         /* phases at which a window began */
+    uint64_t *signatures;                   /* length */
+    struct known_life (*lives)[KNOWN_AGES]; /* by buffer; static ones in [0] */
+    struct frame **homes; /* a frame for each piece of each buffer (home.h), NULL for some or all */
+    uint32_t *first_home,
+        *action_home; /* where a buffer's begin, and those of pieces that an action brings in */
+    uint64_t *held;   /* by frame: the slots of the round in which it is a home, bits */
+    uint32_t slots;
+    bool at_home;         /* they are those of the schedule */
+    uint64_t followed;    /* when it was followed last, for replacing the one that was not for longest */
+    bool asked, answered; /* a better schedule was asked for; it came, or will not */
+};
+
+/*
+ * The round of `period' operations that ends before position history->count, with the one before it to
+ * compare with. 0; -ENOENT: they are not the same round twice (something is touched that was born more than a
+ * round earlier and does not stay the same, say); -ENOMEM.
+ */
+int known_make(const struct history *history, uint64_t period, uint64_t frame_size, struct known **out);
+void known_free(struct known *known);
+
+/* Takes up a schedule, which belongs to known from then on; one that does not fit the cycle is freed. */
+void known_schedule(struct known *known, struct schedule *schedule);
+/* known_distance.c: fills in what is ahead of actions and touches. -ENOMEM: nothing is changed. */
+int known_distances(struct known *known);
+
+#endif

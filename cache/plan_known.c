@@ -1,0 +1,277 @@
+/*
+ * plan_known.c - a window that is part of a known round: its actions are those of the round's schedule.
+ *
+ * A window belongs to a round where all its operations have the signatures expected there, and touch the
+ * static buffers expected. If one does not, the window is planned alone, and rounds are looked for anew from
+ * the next one on; one that is known already is joined at any place where a window began in it.
+ */
+#include "cache/home.h"
+#include "cache/plan.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+static const struct cycle_op *op_at(const struct known *known, uint32_t phase)
+{
+    return &known->cycle->ops[phase];
+}
+
+static bool same_static(const struct known *known, const struct cycle_touch *name,
+                        const struct segment *segment)
+{
+    const struct known_life *life = &known->lives[name->buffer][0];
+
+    return !cycle_static(&known->cycle->buffers[name->buffer]) ||
+           (life->segment == segment && life->life == segment->life);
+}
+
+/* Whether the window goes on in the round at `phase'. */
+static bool goes_on(const struct cache *cache, const struct plan *plan, const struct known *known,
+                    uint32_t phase)
+{
+    for (uint32_t i = 0; i < plan->length; i++, phase = (phase + 1) % known->cycle->length) {
+        const struct cycle_op *op = op_at(known, phase);
+        uint32_t first = plan->touch_first[i];
+
+        if (op->count != plan->touch_first[i + 1] - first ||
+            known->signatures[phase] != history_at(&cache->history, cache->plan_base + i)->signature)
+            return false;
+        for (uint32_t k = 0; k < op->count; k++)
+            if (!same_static(known, &known->cycle->touches[op->first + k],
+                             plan->segments[plan->touch[first + k]].segment))
+                return false;
+    }
+    return true;
+}
+
+static bool find(struct cache *cache, const struct plan *plan)
+{
+    struct known *following = cache->following;
+
+    if (following && goes_on(cache, plan, following, cache->phase))
+        return true;
+    for (unsigned i = 0; i < CACHE_KNOWN; i++) {
+        struct known *known = cache->known[i];
+
+        for (uint32_t k = 0; known && k < known->entry_count; k++)
+            if (goes_on(cache, plan, known, known->entries[k])) {
+                cache->following = known;
+                cache->phase = known->entries[k];
+                return true;
+            }
+    }
+    cache->following = NULL;
+    homes_forget(cache);
+    return false;
+}
+
+/* The life that a name stands for at a phase; NULL: none has been seen yet. */
+static struct known_life *resolve(struct known *known, uint32_t phase, uint32_t buffer, uint32_t age)
+{
+    uint32_t birth = known->cycle->buffers[buffer].birth;
+
+    if (birth != CYCLE_NEVER && phase < birth)
+        age--; /* this round's is not born yet */
+    return age < KNOWN_AGES ? &known->lives[buffer][age] : NULL;
+}
+
+/* Who the buffers are: one that is born here, or is not who it was believed to be. */
+static void learn_touches(struct known *known, const struct plan *plan, uint32_t position, uint32_t phase)
+{
+    const struct cycle_op *op = op_at(known, phase);
+
+    for (uint32_t k = 0; k < op->count; k++) {
+        const struct cycle_touch *name = &known->cycle->touches[op->first + k];
+        struct segment *segment = plan->segments[plan->touch[plan->touch_first[position] + k]].segment;
+        struct known_life *lives = known->lives[name->buffer], *life;
+
+        if (name->age == 0 && known->cycle->buffers[name->buffer].birth == phase) {
+            lives[1] = lives[0];
+            lives[0] = (struct known_life){segment, segment->life};
+            home_set(known, segment, name->buffer);
+            continue;
+        }
+        life = resolve(known, phase, name->buffer, name->age);
+        if (life && life->life != segment->life) {
+            *life = (struct known_life){segment, segment->life};
+            home_set(known, segment, name->buffer);
+        }
+    }
+}
+
+static uint32_t later(uint32_t position, uint32_t distance)
+{
+    return distance == CYCLE_NEVER ? PLAN_NEVER : position + distance;
+}
+
+static int actions_at(struct known *known, struct plan *plan, uint32_t position, uint32_t phase)
+{
+    for (uint32_t a = known->head[phase]; a < known->head[phase + 1]; a++) {
+        const struct schedule_action *scheduled = &known->schedule->actions[a];
+        const struct known_life *life = resolve(known, phase, scheduled->buffer, scheduled->age);
+        struct plan_action *action;
+        int error;
+
+        if (!life || !life->segment || life->segment->life != life->life || !plan_enter(plan, life->segment))
+            continue;
+        error = plan_add(plan, scheduled->kind == SCHEDULE_OUT ? PLAN_EVICT : PLAN_FETCH,
+                         life->segment->plan_index, position, later(position, known->action_use[a]));
+        if (error)
+            return error;
+        action = &plan->actions[plan->action_count - 1];
+        action->first = scheduled->first;
+        action->count = scheduled->count;
+        action->scheduled = a;
+        action->leaves = later(position, known->action_until[a]);
+    }
+    return 0;
+}
+
+/* What the window itself says to be dead is dropped after its last use. */
+static int drops(const struct cache *cache, struct plan *plan)
+{
+    const struct known *known = plan->known;
+
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        struct plan_segment *entry = &plan->segments[i];
+        uint32_t last = entry->uses ? plan->position[entry->first_use + entry->uses - 1] : 0, phase, birth;
+        int error;
+
+        if (entry->dies == PLAN_NEVER)
+            continue;
+        error = plan_add(plan, PLAN_DROP, i, entry->uses ? last + 1 : 0, PLAN_NEVER);
+        if (error)
+            return error;
+        if (!entry->uses)
+            continue;
+        phase = (uint32_t)((plan->phase + last) % known->cycle->length);
+        for (uint32_t k = plan->touch_first[last]; k < plan->touch_first[last + 1]; k++)
+            if (plan->touch[k] == i) {
+                birth = known->cycle
+                            ->buffers[known->cycle
+                                          ->touches[op_at(known, phase)->first + k - plan->touch_first[last]]
+                                          .buffer]
+                            .birth;
+                entry->reborn = birth == CYCLE_NEVER
+                                    ? UINT64_MAX
+                                    : cache->plan_base + last + 1 +
+                                          (birth + known->cycle->length - phase - 1) % known->cycle->length;
+            }
+    }
+    return 0;
+}
+
+int plan_known(struct cache *cache, struct plan *plan)
+{
+    struct known *known;
+    int error = 0;
+
+    if (!plan->length || !cache->history.ops || !find(cache, plan) || !cache->following->schedule)
+        return -ENOENT;
+    known = plan->known = cache->following;
+    plan->phase = cache->phase;
+    known->followed = cache->window;
+    for (uint32_t i = 0; i < plan->length && !error; i++) {
+        if (cache->phase == 0 && known->next) {
+            known_schedule(known, known->next);
+            known->next = NULL;
+            known->at_home = false;
+            cache->statistics.plans_taken_up++;
+        }
+        if (cache->at_home != known || !known->at_home)
+            homes_make(cache, known);
+        learn_touches(known, plan, i, cache->phase);
+        error = actions_at(known, plan, i, cache->phase);
+        cache->phase = (cache->phase + 1) % known->cycle->length;
+    }
+    cache->statistics.planned_operations += plan->length;
+    return error ? error : drops(cache, plan);
+}
+
+void plan_touch(const struct cache *cache, const struct plan *plan, uint32_t position, uint32_t touch)
+{
+    const struct known *known = plan->known;
+    uint32_t phase = (uint32_t)(((uint64_t)plan->phase + position) % known->cycle->length);
+    uint32_t index = op_at(known, phase)->first + touch - plan->touch_first[position];
+    struct segment *segment = plan->segments[plan->touch[touch]].segment;
+    uint64_t now = cache->plan_base + position;
+
+    segment->next_use = segment->claim =
+        known->touch_next[index] == CYCLE_NEVER ? UINT64_MAX : now + known->touch_next[index];
+    segment->leaves = known->touch_until[index] == CYCLE_NEVER ? UINT64_MAX : now + known->touch_until[index];
+}
+
+static void known_add(struct cache *cache, struct known *known)
+{
+    struct known **place = &cache->known[0];
+
+    for (unsigned i = 0; i < CACHE_KNOWN; i++) {
+        if (!cache->known[i]) {
+            place = &cache->known[i];
+            break;
+        }
+        if (cache->known[i]->followed < (*place)->followed)
+            place = &cache->known[i];
+    }
+    if (*place) {
+        if (cache->at_home == *place)
+            homes_forget(cache);
+        known_free(*place);
+    }
+    *place = known;
+}
+
+static void describe_machine(const struct cache *cache, struct cycle *cycle)
+{
+    uint64_t limit = cache->frames.limit, outside = cache->frames.outside;
+
+    cycle->capacity = limit > outside ? (limit - outside) / 100 * (100 - 2) / cycle->frame_size * cycle->frame_size : 0;
+    cycle->in = cache->link.in;
+    cycle->out = cache->link.out;
+    cycle->in_both = cache->link.in_both;
+    cycle->out_both = cache->link.out_both;
+}
+
+void plan_learn(struct cache *cache)
+{
+    const struct history *history = &cache->history;
+    uint64_t period = history->ops ? history_period(history) : 0;
+    struct known *known = NULL;
+    struct schedule *schedule;
+    int error = -ENOENT;
+
+    if (!period || cache->looked_at + period > history->count ||
+        (cache->following &&
+         (cache->following->cycle->length % period == 0 ||
+          history_run(history, period) <= history_run(history, cache->following->cycle->length))))
+        return;
+    cache->looked_at = history->count;
+    timing_collect(&cache->timing, &cache->history);
+    for (uint64_t rounds = 1; rounds <= 4 && error == -ENOENT; rounds++)
+        if (history_run(history, period) >= rounds * period)
+            error = known_make(history, rounds * period, cache->frames.size, &known);
+    if (error)
+        return;
+    describe_machine(cache, known->cycle);
+    known->hash = cycle_hash(known->cycle);
+    known->followed = cache->window;
+    if (schedule_greedy(known->cycle, &schedule)) {
+        known_free(known);
+        return;
+    }
+    known_schedule(known, schedule);
+    known_add(cache, known);
+    cache->following = known;
+    cache->phase = 0;
+    cache->statistics.rounds_found++;
+}
+
+void plan_forget(struct cache *cache)
+{
+    for (unsigned i = 0; i < CACHE_KNOWN; i++) {
+        if (cache->known[i])
+            known_free(cache->known[i]);
+        cache->known[i] = NULL;
+    }
+    cache->following = cache->at_home = NULL;
+}
