@@ -7,6 +7,12 @@ TESTS += %D%/unit/test_tape %D%/replay/test_replay
 %C%_replay_test_replay_SOURCES = %D%/replay/test_replay.c
 %C%_replay_test_replay_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_replay_test_replay_LDADD = cache/tools/libreplay.la cache/libcache.la $(CHECK_LIBS)
+
+check_PROGRAMS += %D%/replay/test_plan
+TESTS += %D%/replay/test_plan
+%C%_replay_test_plan_SOURCES = %D%/replay/test_plan.c
+%C%_replay_test_plan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_replay_test_plan_LDADD = cache/tools/libplan.la cache/libcache.la $(CHECK_LIBS)
 endif
 
 dist_check_SCRIPTS = %D%/replay/test_bound

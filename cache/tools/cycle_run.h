@@ -11,15 +11,15 @@
  * evicts what is used furthest ahead. A newborn buffer gets the youngest frames at its first use. What is
  * asked of pieces that are there already, or gone, is nothing.
  *
- * Rounds are run until one takes as long as the one before. The same input gives the same result to the last
- * bit. Times are nanoseconds. Objects belong to one thread at a time.
+ * Rounds are run until one takes as long as the one before, or two take turns. The same input gives the same
+ * result to the last bit. Times are nanoseconds. Objects belong to one thread at a time.
  */
 #ifndef HBMSPILL_CACHE_TOOLS_CYCLE_RUN_H
 #define HBMSPILL_CACHE_TOOLS_CYCLE_RUN_H
 
 #include "cache/cycle.h"
 
-struct cycle_result { /* of the last round run */
+struct cycle_result { /* of the last round run, or the mean of the last two */
     double time, compute;
     double stall;       /* time - compute */
     double in, out;     /* bytes */

@@ -19,9 +19,9 @@ struct plan_options {
 };
 
 /*
- * A new schedule, with its predicted time. -ENOSPC: an operation does not fit into HBM; -ETIME: not even one
- * schedule could be made in time; -ENOMEM. `why' (of why_size bytes) says more, outputs are set only on
- * success.
+ * A new schedule, with its predicted time. With no action at all where nothing was found that is better, or
+ * not in time. -ENOSPC: an operation does not fit into HBM; -ENOMEM. `why' (of why_size bytes) says more,
+ * outputs are set only on success.
  */
 int plan_optimal(const struct cycle *cycle, const struct plan_options *options, struct schedule **out,
                  char *why, size_t why_size);

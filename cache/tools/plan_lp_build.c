@@ -117,10 +117,10 @@ static void leave(struct build *build, uint64_t now)
         heap_add(build, &build->coming, item);
 }
 
-static void come(struct build *build, uint64_t now)
+static void come(struct build *build, uint64_t now, uint32_t most)
 {
     struct stay *stay = &build->stays[build->coming.items[0]];
-    uint32_t count = least(stay->left - stay->back, build->how->chunk);
+    uint32_t count = least(least(stay->left - stay->back, build->how->chunk), most);
 
     act(build, SCHEDULE_IN, stay, now, stay->back, count);
     stay->back += count;
@@ -152,7 +152,19 @@ static double due_before(const struct build *build, double run)
 static void arrive(struct build *build, uint64_t now)
 {
     while (build->coming.count && build->stays[build->coming.items[0]].to <= now)
-        come(build, now);
+        come(build, now, UINT32_MAX);
+}
+
+/* Frames that are free for what need not come yet: now, and when the next operation starts, for which all may
+ * leave that can. */
+static int64_t room(const struct build *build, uint64_t now)
+{
+    const struct plan_work *work = build->work;
+    uint32_t phase = (uint32_t)(now % work->cycle->length), next = (phase + 1) % work->cycle->length;
+    int64_t frames = (int64_t)work->frames + build->away, here = frames - work->live[phase];
+    int64_t there = frames - work->live[next] + (int64_t)build->backlog;
+
+    return here < there ? here : there;
 }
 
 static void operation(struct build *build, uint64_t now)
@@ -168,9 +180,8 @@ static void operation(struct build *build, uint64_t now)
     arrive(build, now);
     /* Early, from here on, is what comes for a later run. */
     early = at_slot(build, flow->early, in_at) + due_before(build, in_at) - due_before(build, run);
-    while (build->coming.count && build->early < early - 0.5 &&
-           (int64_t)work->live[phase] - build->away < (int64_t)work->frames)
-        come(build, now);
+    while (build->coming.count && build->early < early - 0.5 && room(build, now) > 0)
+        come(build, now, (uint32_t)room(build, now));
     /* Rounded flows may be a frame short. */
     while (build->leaving.count && (int64_t)work->live[phase] - build->away > (int64_t)work->frames)
         leave(build, now);
@@ -184,11 +195,10 @@ static int compare_from(const void *a, const void *b)
                               : (x->interval < y->interval ? -1 : x->interval > y->interval);
 }
 
-static const struct build *sorted_build;
-static int compare_to(const void *a, const void *b)
+static int compare_to(const void *a, const void *b, void *stays)
 {
-    const struct stay *x = &sorted_build->stays[*(const uint32_t *)a],
-                      *y = &sorted_build->stays[*(const uint32_t *)b];
+    const struct stay *x = (const struct stay *)stays + *(const uint32_t *)a;
+    const struct stay *y = (const struct stay *)stays + *(const uint32_t *)b;
 
     return x->to != y->to ? (x->to < y->to ? -1 : 1) : (x < y ? -1 : x > y);
 }
@@ -255,8 +265,7 @@ static int build_rounds(struct build *build, uint32_t rounds)
         return -ENOMEM;
     for (uint32_t i = 0; i < build->stay_count; i++)
         ends[i] = i;
-    sorted_build = build;
-    qsort(ends, build->stay_count, sizeof *ends, compare_to);
+    qsort_r(ends, build->stay_count, sizeof *ends, compare_to, build->stays);
     for (uint64_t now = 0; now < (uint64_t)rounds * work->cycle->length; now++) {
         for (; next_from < build->stay_count && build->stays[next_from].from < now; next_from++) {
             heap_add(build, &build->leaving, next_from);

@@ -1,0 +1,220 @@
+/*
+ * cycle_run_frames.c - which frames are free from when on, and what the link's two engines do when.
+ */
+#include "cache/tools/cycle_run_internal.h"
+#include "model/machine.h"
+#include <assert.h>
+
+/* --- Frames -----------------------------------------------------------------------------------------------
+ */
+
+static struct free_run *list_at(struct free_list *list, uint32_t index)
+{
+    return &list->ring[(list->first + index) & list->mask];
+}
+
+/* Nearly always at the end: streams give frames up in order. */
+void list_add(struct free_list *list, double ready, uint32_t count)
+{
+    uint32_t at = list->count;
+
+    while (at && list_at(list, at - 1)->ready > ready)
+        at--;
+    if (at && list_at(list, at - 1)->ready >= ready) {
+        list_at(list, at - 1)->count += count;
+        return;
+    }
+    for (uint32_t i = list->count; i > at; i--)
+        *list_at(list, i) = *list_at(list, i - 1);
+    *list_at(list, at) = (struct free_run){ready, count};
+    list->count++;
+}
+
+static uint32_t list_take_first(struct free_list *list, uint32_t count)
+{
+    struct free_run *run = list_at(list, 0);
+
+    if (run->count > count) {
+        run->count -= count;
+        return count;
+    }
+    count = run->count;
+    list->first = (list->first + 1) & list->mask;
+    list->count--;
+    return count;
+}
+
+static uint32_t list_take_last(struct free_list *list, uint32_t count)
+{
+    struct free_run *run = list_at(list, list->count - 1);
+
+    if (run->count > count) {
+        run->count -= count;
+        return count;
+    }
+    list->count--;
+    return run->count;
+}
+
+void frames_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t count)
+{
+    list_add(list, ready, count);
+    run->free_frames += count;
+    assert(run->free_frames <= run->frames);
+}
+
+static void frames_taken(struct cycle_run *run, uint32_t count)
+{
+    assert(count <= run->free_frames);
+    run->free_frames -= count;
+    if (run->free_frames < run->least_free)
+        run->least_free = run->free_frames;
+}
+
+double frames_take_oldest(struct cycle_run *run, uint32_t count)
+{
+    double ready = 0;
+
+    frames_taken(run, count);
+    while (count) {
+        struct free_list *list = !run->by_copy.count ? &run->by_compute : &run->by_copy;
+
+        if (run->by_compute.count && run->by_copy.count &&
+            list_at(&run->by_compute, 0)->ready <= list_at(&run->by_copy, 0)->ready)
+            list = &run->by_compute;
+        if (list_at(list, 0)->ready > ready)
+            ready = list_at(list, 0)->ready;
+        count -= list_take_first(list, count);
+    }
+    return ready;
+}
+
+double frames_take_youngest(struct cycle_run *run, uint32_t count)
+{
+    double ready = 0;
+
+    frames_taken(run, count);
+    while (count && run->by_compute.count) {
+        double at = list_at(&run->by_compute, run->by_compute.count - 1)->ready;
+
+        ready = at > ready ? at : ready;
+        count -= list_take_last(&run->by_compute, count);
+    }
+    while (count) {
+        ready = list_at(&run->by_copy, 0)->ready > ready ? list_at(&run->by_copy, 0)->ready : ready;
+        count -= list_take_first(&run->by_copy, count);
+    }
+    return ready;
+}
+
+/* --- Copies -----------------------------------------------------------------------------------------------
+ */
+
+/* A copy that was given to an engine ends later; so do those behind it. */
+static void engine_delay(struct engine *engine, uint32_t index, double lost)
+{
+    engine->busy[index % BUSY].end += lost;
+    for (uint32_t i = index + 1; i < engine->copies; i++) {
+        struct busy *busy = &engine->busy[i % BUSY];
+        double late = engine->busy[(i - 1) % BUSY].end - busy->begin;
+
+        if (late <= 0)
+            return;
+        busy->begin += late;
+        busy->end += late;
+    }
+    engine->free = engine->busy[(engine->copies - 1) % BUSY].end;
+}
+
+/*
+ * Copies are timed in the order in which they are issued. One that finds the other engine busy slows it down,
+ * and is slowed; who waits for the end of a copy that was issued before does not learn of that.
+ */
+static double engine_copy(struct cycle_run *run, unsigned which, double start, uint32_t pieces)
+{
+    struct engine *engine = &run->engine[which], *other = &run->engine[!which];
+    double bytes = (double)pieces * (double)run->cycle->frame_size;
+    double left = MACHINE_COPY_LATENCY + bytes / engine->rate;
+    double speed = engine->rate_both / engine->rate, other_speed = other->rate_both / other->rate;
+    double now = start > engine->free ? start : engine->free;
+
+    start = now;
+    for (uint32_t i = other->copies > BUSY ? other->copies - BUSY : 0; i < other->copies && left > 0; i++) {
+        const struct busy *busy = &other->busy[i % BUSY];
+        double span;
+
+        if (busy->end <= now)
+            continue;
+        if (busy->begin > now) {
+            if (busy->begin - now >= left)
+                break;
+            left -= busy->begin - now;
+            now = busy->begin;
+        }
+        span = (busy->end - now) / other_speed;
+        if (span * speed > left)
+            span = left / speed;
+        left -= span * speed;
+        now += span;
+        engine_delay(other, i, span * (1 - other_speed));
+    }
+    now += left > 0 ? left : 0;
+    engine->busy[engine->copies++ % BUSY] = (struct busy){start, now};
+    engine->free = now;
+    engine->bytes += bytes;
+    return now;
+}
+
+void copy_out(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count)
+{
+    double start = instance->used, end;
+    uint32_t pieces = 0;
+
+    for (uint32_t i = instance->first + first; i < instance->first + first + count; i++) {
+        if (run->away[i])
+            continue;
+        pieces++;
+        start = run->at[i] > start ? run->at[i] : start;
+    }
+    if (!pieces)
+        return;
+    end = engine_copy(run, OUT, start, pieces);
+    for (uint32_t i = instance->first + first; i < instance->first + first + count; i++) {
+        if (run->away[i])
+            continue;
+        run->away[i] = true;
+        run->at[i] = end;
+    }
+    instance->missing += pieces;
+    frames_give(run, &run->by_copy, end, pieces);
+}
+
+bool copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count)
+{
+    double start = 0, ready, end;
+    uint32_t pieces = 0;
+
+    if (!instance->born)
+        return true;
+    for (uint32_t i = instance->first + first; i < instance->first + first + count; i++) {
+        if (!run->away[i])
+            continue;
+        pieces++;
+        start = run->at[i] > start ? run->at[i] : start;
+    }
+    if (!pieces)
+        return true;
+    if (pieces > run->free_frames)
+        return false;
+    ready = frames_take_oldest(run, pieces);
+    end = engine_copy(run, IN, ready > start ? ready : start, pieces);
+    for (uint32_t i = instance->first + first; i < instance->first + first + count; i++) {
+        if (!run->away[i])
+            continue;
+        run->away[i] = false;
+        run->at[i] = end;
+    }
+    instance->missing -= pieces;
+    instance->ready = end > instance->ready ? end : instance->ready;
+    return true;
+}

@@ -1,0 +1,96 @@
+/*
+ * cycle_run_internal.h - a run of a cycle as its files see it: cycle_run.c (what is issued),
+ * cycle_run_frames.c (frames, and copies on the link), cycle_run_new.c (its memory).
+ */
+#ifndef HBMSPILL_CACHE_TOOLS_CYCLE_RUN_INTERNAL_H
+#define HBMSPILL_CACHE_TOOLS_CYCLE_RUN_INTERNAL_H
+
+#include "cache/tools/cycle_run.h"
+
+enum { MOST_ROUNDS = 6, OUT = 0, IN = 1 };
+
+/* A buffer of one round. Its pieces are `state->away' and `state->at' from `first' on. */
+struct instance {
+    uint32_t buffer, first, pieces;
+    uint32_t missing; /* pieces that are not in HBM, nor on their way */
+    uint32_t use;     /* of the buffer's uses, the next one */
+    bool born;
+    int64_t next;   /* operation, counted over all rounds, that uses it next; INT64_MAX: none */
+    int64_t pinned; /* operation that is being issued and touches it */
+    double ready;   /* when all that is on its way is there */
+    double used;    /* when its last use ends */
+};
+
+/* Frames that become free at the same time, in a ring, in the order of that time. */
+struct free_run {
+    double ready;
+    uint32_t count;
+};
+
+struct free_list {
+    struct free_run *ring;
+    uint32_t first, count, mask;
+};
+
+struct busy {
+    double begin, end;
+};
+
+enum { BUSY = 64 };
+
+struct engine {
+    double rate, rate_both; /* bytes a nanosecond */
+    double free;            /* from when on */
+    double bytes;
+    struct busy busy[BUSY]; /* the last copies, a ring */
+    uint32_t copies;
+};
+
+struct waiting {
+    struct instance *instance;
+    uint32_t first, count;
+};
+
+struct cycle_run {
+    const struct cycle *cycle;
+    struct instance *instances;
+    uint32_t instance_count;
+    uint32_t *instance_of; /* first one of a buffer; those of its rounds follow, round modulo their number */
+    uint32_t *ages;        /* their number */
+    bool *away;
+    double *at; /* when a piece in HBM has arrived, when one outside has left */
+    uint32_t piece_count;
+    uint32_t *deaths, *death_first; /* buffers by the phase of their death; death_first[phase] */
+
+    struct free_list by_compute, by_copy;
+    uint32_t frames, free_frames;
+    struct engine engine[2];
+    struct waiting *waiting; /* a ring */
+    uint32_t waiting_first, waiting_count, waiting_mask;
+    double compute;
+    int64_t now; /* operation, counted over all rounds */
+    uint32_t misses, least_free;
+};
+
+void list_add(struct free_list *list, double ready, uint32_t count);
+void frames_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t count);
+/* Those that are ready first; when all of them are. */
+double frames_take_oldest(struct cycle_run *run, uint32_t count);
+/* Those an operation gave up last, as their next user is in the same stream; then those that leave first. */
+double frames_take_youngest(struct cycle_run *run, uint32_t count);
+
+/* Pieces of those that are in HBM leave. */
+void copy_out(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count);
+/* Those that are not come. False where there are not enough free frames. */
+bool copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count);
+
+static inline uint32_t power_of_two(uint32_t least)
+{
+    uint32_t power = 1;
+
+    while (power < least)
+        power *= 2;
+    return power;
+}
+
+#endif
