@@ -8,7 +8,7 @@ static void waiting_try(struct cycle_run *run)
     while (run->waiting_count) {
         const struct waiting *head = &run->waiting[run->waiting_first];
 
-        if (!copy_in(run, head->instance, head->first, head->count))
+        if (!run_copy_in(run, head->instance, head->first, head->count))
             return;
         run->waiting_first = (run->waiting_first + 1) & run->waiting_mask;
         run->waiting_count--;
@@ -35,7 +35,7 @@ static void act(struct cycle_run *run, uint32_t round, const struct schedule_act
     if (!instance->born)
         return;
     if (action->kind == SCHEDULE_OUT) {
-        copy_out(run, instance, action->first, action->count);
+        run_copy_out(run, instance, action->first, action->count);
     } else {
         run->waiting[(run->waiting_first + run->waiting_count++) & run->waiting_mask] =
             (struct waiting){instance, action->first, action->count};
@@ -50,7 +50,7 @@ static void die(struct cycle_run *run, struct instance *instance)
     for (uint32_t i = instance->first; i < instance->first + instance->pieces; i++) {
         if (run->away[i])
             continue;
-        frames_give(run, &run->by_compute, run->at[i] > instance->used ? run->at[i] : instance->used, 1);
+        run_frames_give(run, &run->by_compute, run->at[i] > instance->used ? run->at[i] : instance->used, 1);
         run->away[i] = true;
     }
     instance->missing = instance->pieces;
@@ -78,7 +78,7 @@ static int evict(struct cycle_run *run, uint32_t needed)
             first++;
         for (uint32_t i = first; i < victim->pieces && wanted; i++)
             if (!run->away[victim->first + i]) {
-                copy_out(run, victim, i, 1);
+                run_copy_out(run, victim, i, 1);
                 wanted--;
             }
     }
@@ -127,7 +127,7 @@ static int operate(struct cycle_run *run, uint32_t round, uint32_t phase, double
         /* One that never dies, and of which no more than so many are kept: its contents remain outside. */
         if (instance->born && !cycle_static(buffer) &&
             touch->age * cycle->length + phase == cycle->uses[buffer->first_use]) {
-            copy_out(run, instance, 0, instance->pieces);
+            run_copy_out(run, instance, 0, instance->pieces);
             instance->born = false;
         }
         if (!instance->born) {
@@ -146,7 +146,7 @@ static int operate(struct cycle_run *run, uint32_t round, uint32_t phase, double
 
         if (instance->born || !instance->missing)
             continue;
-        instance->ready = frames_take_youngest(run, instance->pieces);
+        instance->ready = run_frames_take_youngest(run, instance->pieces);
         memset(run->away + instance->first, 0, instance->pieces * sizeof *run->away);
         for (uint32_t i = instance->first; i < instance->first + instance->pieces; i++)
             run->at[i] = instance->ready;
@@ -160,7 +160,7 @@ static int operate(struct cycle_run *run, uint32_t round, uint32_t phase, double
         struct instance *instance = instance_at(run, round, cycle->touches[k].buffer, cycle->touches[k].age);
 
         if (instance->missing)
-            (void)copy_in(run, instance, 0, instance->pieces);
+            (void)run_copy_in(run, instance, 0, instance->pieces);
         start = instance->ready > start ? instance->ready : start;
     }
     if (stall)

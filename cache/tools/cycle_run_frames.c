@@ -56,7 +56,7 @@ static uint32_t list_take_last(struct free_list *list, uint32_t count)
     return run->count;
 }
 
-void frames_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t count)
+void run_frames_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t count)
 {
     list_add(list, ready, count);
     run->free_frames += count;
@@ -71,7 +71,7 @@ static void frames_taken(struct cycle_run *run, uint32_t count)
         run->least_free = run->free_frames;
 }
 
-double frames_take_oldest(struct cycle_run *run, uint32_t count)
+double run_frames_take_oldest(struct cycle_run *run, uint32_t count)
 {
     double ready = 0;
 
@@ -89,7 +89,7 @@ double frames_take_oldest(struct cycle_run *run, uint32_t count)
     return ready;
 }
 
-double frames_take_youngest(struct cycle_run *run, uint32_t count)
+double run_frames_take_youngest(struct cycle_run *run, uint32_t count)
 {
     double ready = 0;
 
@@ -165,7 +165,7 @@ static double engine_copy(struct cycle_run *run, unsigned which, double start, u
     return now;
 }
 
-void copy_out(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count)
+void run_copy_out(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count)
 {
     double start = instance->used, end;
     uint32_t pieces = 0;
@@ -186,10 +186,10 @@ void copy_out(struct cycle_run *run, struct instance *instance, uint32_t first, 
         run->at[i] = end;
     }
     instance->missing += pieces;
-    frames_give(run, &run->by_copy, end, pieces);
+    run_frames_give(run, &run->by_copy, end, pieces);
 }
 
-bool copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count)
+bool run_copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count)
 {
     double start = 0, ready, end;
     uint32_t pieces = 0;
@@ -206,7 +206,7 @@ bool copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, u
         return true;
     if (pieces > run->free_frames)
         return false;
-    ready = frames_take_oldest(run, pieces);
+    ready = run_frames_take_oldest(run, pieces);
     end = engine_copy(run, IN, ready > start ? ready : start, pieces);
     for (uint32_t i = instance->first + first; i < instance->first + first + count; i++) {
         if (!run->away[i])

@@ -73,16 +73,16 @@ struct cycle_run {
 };
 
 void list_add(struct free_list *list, double ready, uint32_t count);
-void frames_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t count);
+void run_frames_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t count);
 /* Those that are ready first; when all of them are. */
-double frames_take_oldest(struct cycle_run *run, uint32_t count);
+double run_frames_take_oldest(struct cycle_run *run, uint32_t count);
 /* Those an operation gave up last, as their next user is in the same stream; then those that leave first. */
-double frames_take_youngest(struct cycle_run *run, uint32_t count);
+double run_frames_take_youngest(struct cycle_run *run, uint32_t count);
 
 /* Pieces of those that are in HBM leave. */
-void copy_out(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count);
+void run_copy_out(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count);
 /* Those that are not come. False where there are not enough free frames. */
-bool copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count);
+bool run_copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count);
 
 static inline uint32_t power_of_two(uint32_t least)
 {
