@@ -15,18 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IN_HAND = 2, NONE = UINT32_MAX };
+enum { IN_HAND = 2, NONE = UINT32_MAX, PATIENCE = 16 };
 
-/* What the way around the circle needs. Positions are absolute, the first one is `length' or more. */
+/* The way around the circle. Positions are absolute, the first one is `length' or more. */
 struct sweep {
     struct greedy *greedy;
-    int64_t begin, end, at;
-    int64_t away;     /* pieces away at `at' */
-    int64_t *changes; /* of that, at positions from begin on */
-    struct {
-        int64_t slot, ticks;
-    } * taken; /* of a link, for a piece not complete yet */
-    uint32_t taken_count;
+    int64_t at, patience;
 };
 
 /* --- The gap that ends last -------------------------------------------------------------------------------
@@ -44,18 +38,13 @@ static uint32_t later(const struct greedy *greedy, uint32_t a, uint32_t b)
     return gap_end(greedy, b) > gap_end(greedy, a) ? b : a;
 }
 
-static int tree_init(struct greedy *greedy)
+static void tree_set(struct greedy *greedy)
 {
-    greedy->leaves = greedy->gap_count ? greedy->gap_count : 1;
-    greedy->best = malloc(2 * (size_t)greedy->leaves * sizeof *greedy->best);
-    if (!greedy->best)
-        return -ENOMEM;
     greedy->best[1] = NONE;
     for (uint32_t i = 0; i < greedy->gap_count; i++)
         greedy->best[greedy->leaves + i] = i;
     for (uint32_t i = greedy->leaves - 1; i; i--)
         greedy->best[i] = later(greedy, greedy->best[2 * i], greedy->best[2 * i + 1]);
-    return 0;
 }
 
 static void tree_remove(struct greedy *greedy, uint32_t gap)
@@ -107,26 +96,6 @@ static int64_t find_gap(const struct greedy *greedy, int64_t first, int64_t last
 /* --- Reserving --------------------------------------------------------------------------------------------
  */
 
-/* `count' pieces of each instance of a gap are away from begin to end - 1, and a round later, and before. */
-static void cover(struct sweep *sweep, int64_t begin, int64_t end, int64_t count)
-{
-    int64_t length = sweep->greedy->length, span = end - begin;
-
-    if (span <= 0)
-        return;
-    begin -= ((end - sweep->at) / length + 1) * length;
-    for (; begin < sweep->end; begin += length) {
-        if (begin + span <= sweep->at)
-            continue;
-        if (begin <= sweep->at)
-            sweep->away += count;
-        else
-            sweep->changes[begin - sweep->begin] += count;
-        if (begin + span < sweep->end)
-            sweep->changes[begin + span - sweep->begin] -= count;
-    }
-}
-
 static int add_move(struct greedy *greedy, struct greedy_move *move)
 {
     const struct greedy_link *link = &greedy->link[move->kind];
@@ -157,41 +126,6 @@ static int add_move(struct greedy *greedy, struct greedy_move *move)
     return 0;
 }
 
-/*
- * Link time for up to `count' pieces of a gap that begins at `from': copies out from there on, copies in
- * backwards from the gap's end, in both cases on the other side of where the sweep is. How many there was
- * time for, or -ENOMEM.
- */
-static int64_t reserve(struct sweep *sweep, uint32_t kind, uint32_t gap, int64_t from, int64_t count)
-{
-    struct greedy *greedy = sweep->greedy;
-    int64_t to = from + greedy->gaps[gap].length, turn = 2 * (from - greedy->gaps[gap].from), done = 0;
-    int64_t begin = kind == GREEDY_OUT ? 2 * from + 1 : 2 * sweep->at + 1;
-    int64_t end = kind == GREEDY_OUT ? 2 * sweep->at : 2 * to;
-    struct greedy_span span;
-
-    while (done < count &&
-           greedy_link_take(&greedy->link[kind], begin, end, kind == GREEDY_IN, count - done, &span)) {
-        struct greedy_move move = {
-            .gap = gap,
-            .kind = kind,
-            .count = (uint32_t)span.pieces,
-            .slot = (uint32_t)(span.first - turn),
-            .complete = (uint32_t)(span.last - turn),
-        };
-
-        if (add_move(greedy, &move))
-            return -ENOMEM;
-        done += span.pieces;
-        /* Until it is gone, and from when it returns, a piece takes room. */
-        if (kind == GREEDY_OUT)
-            cover(sweep, from + 1, span.last / 2 + 1, -span.pieces);
-        else
-            cover(sweep, (span.first + 1) / 2, to, -span.pieces);
-    }
-    return done;
-}
-
 static void pause_add(struct greedy *greedy, int64_t slot, int64_t ticks)
 {
     greedy_link_add(&greedy->link[GREEDY_OUT], slot, ticks);
@@ -199,30 +133,87 @@ static void pause_add(struct greedy *greedy, int64_t slot, int64_t ticks)
     greedy->stalled += ticks;
 }
 
+static int note_move(struct greedy *greedy, uint32_t kind, uint32_t gap, int64_t from,
+                     const struct greedy_span *span)
+{
+    int64_t turn = 2 * (from - greedy->gaps[gap].from), to = from + greedy->gaps[gap].length;
+    struct greedy_move move = {
+        .gap = gap,
+        .kind = kind,
+        .count = (uint32_t)span->pieces,
+        .slot = (uint32_t)(span->first - turn),
+        .complete = (uint32_t)(span->last - turn),
+    };
+
+    /* It is away from when it has left to when it begins to return. */
+    if (kind == GREEDY_OUT)
+        greedy_tree_add(&greedy->lack, span->last / 2 + 1, to, -span->pieces);
+    else
+        greedy_tree_add(&greedy->lack, (span->first + 1) / 2, to, span->pieces);
+    return add_move(greedy, &move);
+}
+
+/*
+ * Link time for up to `count' pieces of a gap that begins at `from' to leave by where the sweep is, as early
+ * as possible. How many there was time for, or -ENOMEM.
+ */
+static int64_t reserve_out(struct sweep *sweep, uint32_t gap, int64_t from, int64_t count)
+{
+    struct greedy *greedy = sweep->greedy;
+    struct greedy_span span;
+    int64_t done = 0;
+
+    while (done < count && greedy_link_take(&greedy->link[GREEDY_OUT], 2 * from + 1, 2 * sweep->at, false,
+                                            count - done, &span)) {
+        if (note_move(greedy, GREEDY_OUT, gap, from, &span))
+            return -ENOMEM;
+        done += span.pieces;
+    }
+    return done;
+}
+
+/*
+ * The same for returning, as late as possible, but not while they are needed elsewhere, because others would
+ * have to leave for that: there rather is a pause before they are used.
+ */
+static int64_t reserve_in(struct sweep *sweep, uint32_t gap, int64_t from, int64_t count)
+{
+    struct greedy *greedy = sweep->greedy;
+    struct greedy_link *link = &greedy->link[GREEDY_IN];
+    int64_t to = from + greedy->gaps[gap].length, done = 0;
+    struct greedy_span span;
+
+    while (done < count) {
+        int64_t room = greedy_tree_first(&greedy->lack, sweep->at + 1, to, 0);
+
+        if (room < 0)
+            room = to;
+        room -= (room - sweep->at - 1) * (PATIENCE - sweep->patience) / PATIENCE;
+        if (!greedy_link_take(link, 2 * room - 1, 2 * to, true, count - done, &span)) {
+            pause_add(greedy, 2 * to - 1, (count - done) * link->piece);
+            continue;
+        }
+        if (note_move(greedy, GREEDY_IN, gap, from, &span))
+            return -ENOMEM;
+        done += span.pieces;
+    }
+    return done;
+}
+
 /* Of `count' pieces of a gap, as many as can leave by now do, and their return is made sure of. */
 static int64_t evict(struct sweep *sweep, uint32_t gap, int64_t from, int64_t count)
 {
-    struct greedy *greedy = sweep->greedy;
-    struct greedy_gap *chosen = &greedy->gaps[gap];
-    int64_t to = from + chosen->length, back;
+    struct greedy_gap *chosen = &sweep->greedy->gaps[gap];
 
     if (count > chosen->pieces - chosen->away)
         count = chosen->pieces - chosen->away;
-    count = reserve(sweep, GREEDY_OUT, gap, from, count);
+    count = reserve_out(sweep, gap, from, count);
     if (count <= 0)
         return count;
-    cover(sweep, from + 1, to, count);
     chosen->away += (uint32_t)count;
     if (chosen->away == chosen->pieces)
-        tree_remove(greedy, gap);
-    if (chosen->tail)
-        return count;
-    back = reserve(sweep, GREEDY_IN, gap, from, count);
-    if (back >= 0 && back < count) {
-        pause_add(greedy, 2 * to - 1, (count - back) * greedy->link[GREEDY_IN].piece);
-        back = reserve(sweep, GREEDY_IN, gap, from, count - back);
-    }
-    return back < 0 ? back : count;
+        tree_remove(sweep->greedy, gap);
+    return chosen->tail ? count : reserve_in(sweep, gap, from, count);
 }
 
 /*
@@ -243,12 +234,13 @@ static int64_t shift_move(struct sweep *sweep, uint32_t index, int64_t from, int
         return 0;
     count = move->count < count ? move->count : count;
     move->count -= (uint32_t)count;
-    if (is_out)
-        cover(sweep, from + 1, time / 2 + 1, count);
-    else
-        cover(sweep, (time + 1) / 2, to, count);
-    pause_add(greedy, is_out ? 2 * sweep->at - 1 : 2 * to - 1, count * greedy->link[move->kind].piece);
-    return reserve(sweep, move->kind, move->gap, from, count);
+    if (!is_out) {
+        greedy_tree_add(&greedy->lack, (time + 1) / 2, to, -count);
+        return reserve_in(sweep, move->gap, from, count);
+    }
+    greedy_tree_add(&greedy->lack, time / 2 + 1, to, count);
+    pause_add(greedy, 2 * sweep->at - 1, count * greedy->link[GREEDY_OUT].piece);
+    return reserve_out(sweep, move->gap, from, count);
 }
 
 /* What can be done for `count' pieces where nothing is left that could leave. */
@@ -309,7 +301,7 @@ static int make_room(struct sweep *sweep, int64_t needed)
     return 0;
 }
 
-static int64_t least_demand(const struct greedy *greedy)
+static uint32_t least_demand(const struct greedy *greedy)
 {
     uint32_t least = 0;
 
@@ -319,26 +311,54 @@ static int64_t least_demand(const struct greedy *greedy)
     return least;
 }
 
-static int choose(struct greedy *greedy)
+static int choose(struct greedy *greedy, int64_t patience)
 {
-    struct sweep sweep = {.greedy = greedy};
-    int error = -ENOMEM;
+    struct sweep sweep = {.greedy = greedy, .patience = patience};
+    int error = 0;
+
+    greedy->move_count = greedy->taken_count = 0;
+    greedy->stalled = 0;
+    for (uint32_t i = 0; i < greedy->gap_count; i++)
+        greedy->gaps[i].away = 0;
+    for (uint32_t i = 0; i < 2; i++)
+        greedy_link_set(&greedy->link[i], greedy->cycle);
+    greedy_tree_set(&greedy->lack, greedy->demand);
+    tree_set(greedy);
+    sweep.at = (int64_t)greedy->begin + greedy->length;
+    for (uint32_t i = 0; i < greedy->length && !error; i++, sweep.at++)
+        error = make_room(&sweep, greedy_tree_value(&greedy->lack, sweep.at));
+    return error;
+}
+
+/* Patient or not, whichever makes the machine pause less; the first one where it need not pause at all. */
+static int choose_best(struct greedy *greedy)
+{
+    static const int64_t patience[] = {10, 15, 13};
+    int64_t least = 0;
+    uint32_t best = 0, last = 0;
+    int error = 0;
 
     greedy->begin = least_demand(greedy);
-    sweep.begin = greedy->begin + greedy->length;
-    sweep.end = sweep.begin + greedy->length;
-    sweep.changes = calloc(greedy->length + 1, sizeof *sweep.changes);
-    if (!sweep.changes)
-        goto done;
-    error = 0;
-    for (sweep.at = sweep.begin; sweep.at < sweep.end && !error; sweep.at++) {
-        sweep.away += sweep.changes[sweep.at - sweep.begin];
-        error = make_room(&sweep, greedy->demand[sweep.at % greedy->length] - greedy->capacity - sweep.away);
+    for (uint32_t i = 0; i < sizeof patience / sizeof patience[0] && !error; i++) {
+        last = i;
+        error = choose(greedy, patience[i]);
+        if (!i || greedy->stalled < least) {
+            least = greedy->stalled;
+            best = i;
+        }
+        if (!least)
+            break;
     }
+    return error || best == last ? error : choose(greedy, patience[best]);
+}
 
-done:
-    free(sweep.changes);
-    return error;
+static double predicted(const struct greedy *greedy)
+{
+    double time = (double)greedy->stalled / GREEDY_TICKS;
+
+    for (uint32_t i = 0; i < greedy->length; i++)
+        time += greedy->cycle->ops[i].duration;
+    return time;
 }
 
 static void greedy_free(struct greedy *greedy)
@@ -348,7 +368,7 @@ static void greedy_free(struct greedy *greedy)
     free(greedy->first_gap);
     free(greedy->best);
     free(greedy->moves);
-    free(greedy->room);
+    free(greedy->lack.nodes);
     free(greedy->taken);
     for (uint32_t i = 0; i < 2; i++)
         greedy_link_free(&greedy->link[i]);
@@ -364,11 +384,18 @@ int schedule_greedy(const struct cycle *cycle, struct schedule **out)
         return -ENOMEM;
     schedule->cycle_hash = cycle_hash(cycle);
     greedy.capacity = (int64_t)(cycle->capacity / cycle->frame_size) - IN_HAND;
-    if (greedy_find_gaps(&greedy) || tree_init(&greedy) ||
+    if (greedy_find_gaps(&greedy) || greedy_tree_init(&greedy.lack, cycle->length) ||
         greedy_link_init(&greedy.link[GREEDY_OUT], cycle, cycle->out) ||
         greedy_link_init(&greedy.link[GREEDY_IN], cycle, cycle->in))
         goto done;
-    error = choose(&greedy);
+    for (uint32_t i = 0; i < cycle->length; i++)
+        greedy.demand[i] -= greedy.capacity;
+    greedy.leaves = greedy.gap_count ? greedy.gap_count : 1;
+    greedy.best = malloc(2 * (size_t)greedy.leaves * sizeof *greedy.best);
+    if (!greedy.best)
+        goto done;
+    error = choose_best(&greedy);
+    schedule->predicted = predicted(&greedy);
     if (!error)
         error = greedy_emit(&greedy, schedule);
 

@@ -12,7 +12,7 @@
 
 #include "cache/cycle.h"
 
-enum { GREEDY_OUT, GREEDY_IN };
+enum { GREEDY_OUT, GREEDY_IN, GREEDY_TICKS = 16 };
 
 /* Between two uses of a buffer that have an operation between them, or behind the last one. */
 struct greedy_gap {
@@ -54,6 +54,14 @@ struct greedy_span {
     int64_t pieces;
 };
 
+/* Numbers by phase: adding to those of a range of positions, finding small ones (a tree, the root at 1). */
+struct greedy_tree {
+    struct greedy_node {
+        int64_t least, added; /* added: to all below, is in least */
+    } * nodes;
+    uint32_t leaves, length;
+};
+
 struct greedy {
     const struct cycle *cycle;
     uint32_t length;
@@ -65,13 +73,13 @@ struct greedy {
     uint32_t *best; /* a tree over gaps: of those with something left, the one that ends last */
     uint32_t leaves;
     struct greedy_link link[2];
+    struct greedy_tree lack; /* by phase: pieces too many in HBM; below 0: room */
     struct greedy_move *moves;
     uint32_t move_count, move_capacity;
     struct greedy_taken *taken;
     uint32_t taken_count, taken_capacity;
-    int64_t begin;   /* phase the way around begins at */
+    uint32_t begin;  /* phase the way around begins at */
     int64_t stalled; /* ticks of pauses */
-    int64_t *room;   /* by phase: pieces to spare, once the moves are known */
 };
 
 /* cycle_greedy_gaps.c: demand and gaps. -ENOMEM. */
@@ -79,6 +87,8 @@ int greedy_find_gaps(struct greedy *greedy);
 
 /* cycle_greedy_link.c. Slots may be beyond the circle. -ENOMEM. */
 int greedy_link_init(struct greedy_link *link, const struct cycle *cycle, double rate);
+/* Before anything is reserved. */
+void greedy_link_set(struct greedy_link *link, const struct cycle *cycle);
 void greedy_link_free(struct greedy_link *link);
 /* Last slot with something left before `slot', from `begin' on; -1: none. */
 int64_t greedy_link_before(const struct greedy_link *link, int64_t slot, int64_t begin);
@@ -89,6 +99,15 @@ void greedy_link_add(struct greedy_link *link, int64_t slot, int64_t ticks);
  */
 bool greedy_link_take(struct greedy_link *link, int64_t begin, int64_t end, bool backwards, int64_t most,
                       struct greedy_span *span);
+
+/* cycle_greedy_tree.c. Positions may be beyond the circle, ranges are from begin to end - 1. */
+int greedy_tree_init(struct greedy_tree *tree, uint32_t length);
+void greedy_tree_set(struct greedy_tree *tree, const int64_t *values);
+void greedy_tree_add(struct greedy_tree *tree, int64_t begin, int64_t end, int64_t value);
+int64_t greedy_tree_value(const struct greedy_tree *tree, int64_t position);
+/* The first or the last position in the range whose number is below the limit; -1: none. */
+int64_t greedy_tree_first(const struct greedy_tree *tree, int64_t begin, int64_t end, int64_t limit);
+int64_t greedy_tree_last(const struct greedy_tree *tree, int64_t begin, int64_t end, int64_t limit);
 
 /* cycle_greedy_emit.c: moves to actions. -ENOMEM. */
 int greedy_emit(struct greedy *greedy, struct schedule *schedule);

@@ -13,116 +13,15 @@
 /* Copies move ahead only where this part of HBM remains free: what is late then still finds room. */
 enum { MARGIN = 64 };
 
-/* --- Room around the circle: the least in a range, and taking some ----------------------------------------
- */
-
-struct node {
-    int64_t least, taken; /* least: without what is taken above */
-};
-
-struct room {
-    struct node *nodes; /* a tree, the root at 1, leaves from `leaves' on */
-    uint32_t leaves, length;
-};
-
-static void room_update(struct room *room, uint32_t i)
+/* Earliest position, not before `from', from which on there is room for `count' until `to'. */
+static int64_t room_since(const struct greedy_tree *room, int64_t from, int64_t to, int64_t count)
 {
-    int64_t a = room->nodes[2 * i].least, b = room->nodes[2 * i + 1].least;
-
-    room->nodes[i].least = (a < b ? a : b) - room->nodes[i].taken;
-}
-
-/* From `begin' to `end' - 1, both in the circle. */
-static void room_take(struct room *room, uint32_t node, uint32_t low, uint32_t high, uint32_t begin,
-                      uint32_t end, int64_t count)
-{
-    uint32_t middle = (low + high) / 2;
-
-    if (begin >= high || end <= low)
-        return;
-    if (begin <= low && high <= end) {
-        room->nodes[node].taken += count;
-        room->nodes[node].least -= count;
-        return;
-    }
-    room_take(room, 2 * node, low, middle, begin, end, count);
-    room_take(room, 2 * node + 1, middle, high, begin, end, count);
-    room_update(room, node);
-}
-
-/* Last phase in begin to end - 1 with less than `count'; -1: none. */
-static int64_t room_lack(const struct room *room, uint32_t node, uint32_t low, uint32_t high, uint32_t begin,
-                         uint32_t end, int64_t count)
-{
-    uint32_t middle = (low + high) / 2;
     int64_t found;
 
-    if (begin >= high || end <= low || room->nodes[node].least >= count)
-        return -1;
-    if (high - low == 1)
-        return low;
-    count += room->nodes[node].taken;
-    found = room_lack(room, 2 * node + 1, middle, high, begin, end, count);
-    return found >= 0 ? found : room_lack(room, 2 * node, low, middle, begin, end, count);
-}
-
-static int room_init(struct room *room, const struct greedy *greedy)
-{
-    room->length = greedy->length;
-    for (room->leaves = 1; room->leaves < greedy->length;)
-        room->leaves *= 2;
-    room->nodes = calloc(2 * (size_t)room->leaves, sizeof *room->nodes);
-    if (!room->nodes)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < room->leaves; i++)
-        room->nodes[room->leaves + i].least = i < greedy->length ? greedy->room[i] : INT64_MAX / 4;
-    for (uint32_t i = room->leaves - 1; i; i--)
-        room_update(room, i);
-    return 0;
-}
-
-/* Earliest position, not before `from', from which on there is room for `count' until `to'. */
-static int64_t room_since(const struct room *room, int64_t from, int64_t to, int64_t count)
-{
-    int64_t length = room->length;
-
-    if (from < to - length)
-        from = to - length;
-    while (from < to) {
-        int64_t base = (to - 1) / length * length, begin = from > base ? from : base;
-        int64_t found =
-            room_lack(room, 1, 0, room->leaves, (uint32_t)(begin - base), (uint32_t)(to - base), count);
-
-        if (found >= 0)
-            return base + found + 1;
-        to = begin;
-    }
-    return from;
-}
-
-static void room_take_positions(struct room *room, int64_t from, int64_t to, int64_t count)
-{
-    int64_t length = room->length;
-
-    while (from < to) {
-        int64_t base = from / length * length, end = to < base + length ? to : base + length;
-
-        room_take(room, 1, 0, room->leaves, (uint32_t)(from - base), (uint32_t)(end - base), count);
-        from = end;
-    }
-}
-
-/* --- Moves ------------------------------------------------------------------------------------------------
- */
-
-/* Adds to room, kept as differences, at positions from begin to end - 1. */
-static void room_add(struct greedy *greedy, int64_t begin, int64_t end, int64_t count)
-{
-    int64_t length = greedy->length;
-
-    greedy->room[0] += count * (end / length - begin / length);
-    greedy->room[begin % length] += count;
-    greedy->room[end % length] -= count;
+    if (from < to - room->length)
+        from = to - room->length;
+    found = greedy_tree_last(room, from, to, count);
+    return found < 0 ? from : found + 1;
 }
 
 static int by_gap(const void *first, const void *second)
@@ -169,19 +68,13 @@ static void number_moves(struct greedy *greedy, uint32_t outs)
         move->issue = (move->slot + 1) / 2;
         if (move->kind == GREEDY_OUT) {
             move->order = (move->slot + 1) % (2 * greedy->length);
-            room_add(greedy, move->complete / 2 + 1, of->from + of->length, move->count);
             continue;
         }
         move->order = (uint32_t)(((int64_t)of->from + of->length - greedy->begin) % length);
-        room_add(greedy, move->issue, of->from + of->length, -(int64_t)move->count);
         while (greedy->moves[out].gap != gap || greedy->moves[out].first + greedy->moves[out].count < next)
             out++;
         move->complete = greedy->moves[out].complete;
     }
-    for (int64_t i = 0; i < length; i++)
-        greedy->room[i] += i ? greedy->room[i - 1] : 0;
-    for (int64_t i = 0; i < length; i++)
-        greedy->room[i] += greedy->capacity - greedy->demand[i];
 }
 
 static int add_action(struct greedy *greedy, struct schedule *schedule, const struct greedy_move *move,
@@ -208,7 +101,7 @@ static int add_action(struct greedy *greedy, struct schedule *schedule, const st
 }
 
 /* As early as there is room, and time on the link; at the latest when it was planned. */
-static int add_in(struct greedy *greedy, struct schedule *schedule, struct room *room,
+static int add_in(struct greedy *greedy, struct schedule *schedule, struct greedy_tree *room,
                   const struct greedy_move *move)
 {
     const struct greedy_gap *gap = &greedy->gaps[move->gap];
@@ -235,7 +128,7 @@ static int add_in(struct greedy *greedy, struct schedule *schedule, struct room 
         issue = (span.first + 1) / 2;
         if (issue > move->issue)
             issue = move->issue;
-        room_take_positions(room, issue, move->issue, span.pieces);
+        greedy_tree_add(room, issue, move->issue, -span.pieces);
         error =
             add_action(greedy, schedule, move, move->first + done, (uint32_t)span.pieces, (uint32_t)issue);
         if (error)
@@ -245,15 +138,23 @@ static int add_in(struct greedy *greedy, struct schedule *schedule, struct room 
     return 0;
 }
 
+/* What is to spare, by phase. */
+static int room_init(struct greedy_tree *room, struct greedy *greedy)
+{
+    for (uint32_t i = 0; i < greedy->length; i++)
+        greedy->demand[i] = -greedy_tree_value(&greedy->lack, i);
+    if (greedy_tree_init(room, greedy->length))
+        return -ENOMEM;
+    greedy_tree_set(room, greedy->demand);
+    return 0;
+}
+
 int greedy_emit(struct greedy *greedy, struct schedule *schedule)
 {
-    struct room room = {0};
+    struct greedy_tree room = {0};
     uint32_t count = 0, outs = 0;
     int error;
 
-    greedy->room = calloc(greedy->length + 1, sizeof *greedy->room);
-    if (!greedy->room)
-        return -ENOMEM;
     for (uint32_t i = 0; i < greedy->move_count; i++) {
         if (!greedy->moves[i].count)
             continue;

@@ -2,11 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { TICKS = 16 };
-
 int greedy_link_init(struct greedy_link *link, const struct cycle *cycle, double rate)
 {
-    double piece = (double)cycle->frame_size * 1e9 * TICKS / rate;
+    double piece = (double)cycle->frame_size * 1e9 * GREEDY_TICKS / rate;
 
     link->slots = 2 * cycle->length;
     link->left = calloc(link->slots, sizeof *link->left);
@@ -15,12 +13,18 @@ int greedy_link_init(struct greedy_link *link, const struct cycle *cycle, double
     if (!link->left || !link->some || !link->taken)
         return -ENOMEM;
     link->piece = piece < 1 ? 1 : piece < 1e15 ? (int64_t)piece : (int64_t)1e15;
-    for (uint32_t i = 0; i < cycle->length; i++) {
-        double ticks = cycle->ops[i].duration * TICKS;
-
-        greedy_link_add(link, 2 * i, ticks < 1e15 ? (int64_t)ticks : (int64_t)1e15);
-    }
     return 0;
+}
+
+void greedy_link_set(struct greedy_link *link, const struct cycle *cycle)
+{
+    for (uint32_t i = 0; i < cycle->length; i++) {
+        double ticks = cycle->ops[i].duration * GREEDY_TICKS;
+
+        link->left[2 * i] = link->left[2 * i + 1] = 0;
+        greedy_link_add(link, 2 * i, ticks < 1e15 ? (int64_t)ticks : (int64_t)1e15);
+        greedy_link_add(link, 2 * i + 1, 0);
+    }
 }
 
 void greedy_link_free(struct greedy_link *link)

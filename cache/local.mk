@@ -12,7 +12,7 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/cycle_greedy.h \
 	%D%/cycle_greedy_emit.c \
 	%D%/cycle_greedy_gaps.c \
-	%D%/cycle_greedy_link.c \
+	%D%/cycle_greedy_link.c %D%/cycle_greedy_tree.c \
 	%D%/device_ops.h \
 	%D%/edges.h \
 	%D%/frame.c \
