@@ -4,3 +4,4 @@ include tests/loader.mk
 include tests/unit/ptx.mk
 include tests/integration.mk
 include tests/replay.mk
+include tests/bench.mk
