@@ -37,6 +37,7 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
     frames_init(&cache->frames, ops, &cache->streams, &cache->statistics, config->frame_size,
                 config->hbm_limit);
     timing_init(&cache->timing, ops);
+    stall_init(&cache->stall, ops, &cache->statistics);
     slots_init(&cache->slots, ops, &cache->statistics, config->host_limit);
     segments_init(&cache->segments, ops, &cache->frames, window);
     cache->policy.type = config->nextuse ? &policy_nextuse : &policy_lru;
@@ -60,6 +61,7 @@ void cache_destroy(struct cache *cache)
     }
     frames_destroy_free(&cache->frames);
     slots_destroy(&cache->slots);
+    stall_fini(&cache->stall);
     segments_destroy(&cache->segments);
     streams_destroy(&cache->streams);
     free(cache->by_birth);

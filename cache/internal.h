@@ -10,6 +10,7 @@
 #include "cache/known.h"
 #include "cache/policy.h"
 #include "cache/timing.h"
+#include "cache/stall.h"
 #include <pthread.h>
 
 enum { CACHE_KNOWN = 8 }; /* rounds that are remembered */
@@ -22,6 +23,7 @@ struct cache {
     const struct device_ops *ops;
     struct cache_config config;
     struct statistics statistics;
+    struct stall stall;
     struct streams streams;
     struct frames frames;
     struct slots slots;

@@ -42,6 +42,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/segment.h \
 	%D%/slot.c \
 	%D%/slot.h \
+	%D%/stall.c \
+	%D%/stall.h \
 	%D%/statistics.h \
 	%D%/stream.c \
 	%D%/stream.h \

@@ -146,25 +146,40 @@ int op_place(struct cache *cache, struct cache_op *op)
     }
 }
 
-/* Whether a copy-in among the edges is still ahead of the stream. */
-static bool waits_for_copy_in(const struct cache *cache, unsigned index, const struct edges *edges)
+/* Whether a copy of ours among the edges, in or out, is still ahead of the stream. */
+static bool waits_for_copy(const struct cache *cache, unsigned index, const struct edges *edges)
 {
-    return edges->mask & (UINT32_C(1) << STREAM_IN) &&
-           edges->seq[STREAM_IN] > cache->streams.stream[index].known[STREAM_IN] &&
-           edges->seq[STREAM_IN] > cache->streams.stream[STREAM_IN].completed;
+    for (unsigned own = STREAM_IN; own <= STREAM_OUT; own++)
+        if (edges->mask & (UINT32_C(1) << own) && edges->seq[own] > cache->streams.stream[index].known[own] &&
+            edges->seq[own] > cache->streams.stream[own].completed)
+            return true;
+    return false;
+}
+
+/* Bytes of what the operation touches and has to wait for until a copy is done. */
+static uint64_t bytes_ahead(const struct cache *cache, const struct cache_op *op)
+{
+    uint64_t bytes = 0;
+
+    if (!cache->pressure)
+        return 0;
+    for (unsigned i = 0; i < op->count; i++)
+        if (waits_for_copy(cache, op->stream, &op->touched[i].segment->ready))
+            bytes += op->touched[i].segment->size;
+    return bytes;
 }
 
 /* The stream waits for all that the operation comes after. */
 static int op_order(struct cache *cache, struct cache_op *op)
 {
-    uint64_t waits = cache->statistics.stream_waits;
-    bool for_copy_in = false;
+    uint64_t waits = cache->statistics.stream_waits, ahead = bytes_ahead(cache, op);
+    uint64_t handle = cache->streams.stream[op->stream].key.handle;
+    bool timed = ahead && stall_begin(&cache->stall, handle, ahead);
     int error = 0;
 
     for (unsigned i = 0; i < op->count && !error; i++) {
         struct segment *segment = op->touched[i].segment;
 
-        for_copy_in |= waits_for_copy_in(cache, op->stream, &segment->ready);
         error = stream_wait_edges(&cache->streams, op->stream, &segment->ready);
         if (error || !op->touched[i].in_slot)
             continue;
@@ -173,8 +188,8 @@ static int op_order(struct cache *cache, struct cache_op *op)
             error = stream_wait_edges(&cache->streams, op->stream, &segment->slot->read);
     }
     op->handed_over = cache->statistics.stream_waits != waits;
-    if (for_copy_in)
-        cache->statistics.copies_waited_for++;
+    if (timed)
+        stall_end(&cache->stall, handle);
     return error;
 }
 

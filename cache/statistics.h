@@ -2,7 +2,7 @@
  * statistics.h - the one list of counters: the struct, the JSON file and the tables are made from it.
  *
  * X(name, unit, text). Guarded by the cache's lock, except those the hooks add to (counted atomically through
- * statistics_add). Unit is "bytes", "count" or "peak bytes".
+ * statistics_add). Unit is "bytes", "count", "nanoseconds" or "peak bytes".
  */
 #ifndef HBMSPILL_CACHE_STATISTICS_H
 #define HBMSPILL_CACHE_STATISTICS_H
@@ -31,7 +31,12 @@
     X(bytes_in, "bytes", "moved host to HBM by the shim")                                                    \
     X(measured_bytes_in, "bytes", "moved host to HBM to measure the link")                                   \
     X(measured_bytes_out, "bytes", "moved HBM to host to measure the link")                                  \
-    X(copies_waited_for, "count", "operations that were made to wait for a copy-in")                         \
+    X(copies_waited_for, "count", "operations that were made to wait for a copy of ours, in or out")          \
+    X(waited_bytes, "bytes", "what they touched that was waited for")                                        \
+    X(waits_timed, "count", "of these waits, those that were timed")                                         \
+    X(timed_bytes, "bytes", "what was waited for in them")                                                   \
+    X(late_bytes, "bytes", "of that, what was not there in time")                                            \
+    X(stalled_nanoseconds, "nanoseconds", "how long streams stood still in these")                           \
     X(stream_waits, "count", "event waits put into streams")                                                 \
     X(host_waits, "count", "times a hook had to wait for the GPU")                                           \
     X(events_recorded, "count", "events recorded")                                                           \

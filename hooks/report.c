@@ -1,4 +1,5 @@
 #include "hooks/report.h"
+#include "cache/stall.h"
 #include "hooks/counters.h"
 #include "hooks/gpu.h"
 #include "shim/log.h"
@@ -14,17 +15,25 @@
 
 struct statistics hook_counters;
 
-static void add_up(struct statistics *sum)
+/* Over all devices. */
+struct totals {
+    struct statistics sum;
+    double stalled_nanoseconds, stalled_bytes;
+};
+
+static void add_up(struct totals *totals)
 {
     struct gpu *gpu;
 
-    *sum = hook_counters;
+    *totals = (struct totals){.sum = hook_counters};
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
         const struct statistics *one = cache_statistics(gpu->cache);
 
-#define ADD(name, unit, text) sum->name += one->name;
+#define ADD(name, unit, text) totals->sum.name += one->name;
         HBMSPILL_COUNTERS(ADD)
 #undef ADD
+        totals->stalled_nanoseconds += stall_nanoseconds(one);
+        totals->stalled_bytes += stall_bytes(one);
     }
 }
 
@@ -61,8 +70,9 @@ static void put_link(struct text *text, const struct link *link)
 }
 
 /* Numbers and fixed names only: nothing in it needs escaping. */
-static void make_json(struct text *text, const struct statistics *sum)
+static void make_json(struct text *text, const struct totals *totals)
 {
+    const struct statistics *sum = &totals->sum;
     struct cache_usage usage;
     struct gpu *gpu;
 
@@ -74,6 +84,8 @@ static void make_json(struct text *text, const struct statistics *sum)
 #define PUT(name, unit, counter_text) put(text, ",\n  \"%s\": %llu", #name, (unsigned long long)sum->name);
     HBMSPILL_COUNTERS(PUT)
 #undef PUT
+    put(text, ",\n  \"stalled_seconds\": %.9f,\n  \"stalled_bytes\": %.0f",
+        totals->stalled_nanoseconds * 1e-9, totals->stalled_bytes);
     put(text, ",\n  \"devices\": [");
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
         cache_usage(gpu->cache, &usage);
@@ -123,27 +135,31 @@ static void write_file(const char *path, const struct text *text)
 void report_exit(void)
 {
     const struct options *options = options_get();
-    struct statistics sum;
+    const struct statistics *sum;
+    struct totals totals;
     uint64_t operations;
     static struct text text;
     char path[1100];
 
-    add_up(&sum);
-    operations = sum.launches + sum.graph_launches + sum.copies;
-    if (sum.peak_spilled_bytes) /* data copied straight into the host tier was never evicted */
+    add_up(&totals);
+    sum = &totals.sum;
+    operations = sum->launches + sum->graph_launches + sum->copies;
+    if (sum->peak_spilled_bytes) /* data copied straight into the host tier was never evicted */
         log_line(
             LOG_INFO, "exit",
             "spilled: at most %llu MiB lived in host memory; %llu MiB went out and %llu MiB came in, in %llu "
-            "evictions; HBM peak %llu MiB; %llu of %llu operations waited for a copy",
-            MIB(sum.peak_spilled_bytes), MIB(sum.bytes_out), MIB(sum.bytes_in),
-            (unsigned long long)sum.evictions, MIB(sum.peak_hbm_bytes),
-            (unsigned long long)sum.copies_waited_for, (unsigned long long)operations);
+            "evictions; HBM peak %llu MiB; %llu of %llu operations waited for a copy, some %.3f s in all for "
+            "%llu MiB that were not there in time",
+            MIB(sum->peak_spilled_bytes), MIB(sum->bytes_out), MIB(sum->bytes_in),
+            (unsigned long long)sum->evictions, MIB(sum->peak_hbm_bytes),
+            (unsigned long long)sum->copies_waited_for, (unsigned long long)operations,
+            totals.stalled_nanoseconds * 1e-9, MIB((uint64_t)totals.stalled_bytes));
     if (!options->stats.text[0])
         return;
     if (options_expand_path(options->stats.text, path, sizeof path)) {
         log_warn("stats", "HBMSPILL_STATS is too long a path");
         return;
     }
-    make_json(&text, &sum);
+    make_json(&text, &totals);
     write_file(path, &text);
 }

@@ -63,6 +63,13 @@ static void measured(const struct outcome *of)
     ck_assert_uint_gt(outcome_number(of->statistics, "measured_bytes_in"), 0);
     ck_assert_uint_gt(outcome_number(of->statistics, "measured_bytes_out"), 0);
     ck_assert_ptr_nonnull(strstr(of->err, "GB/s in"));
+    /* It has waited for copies, and some of the waits were timed. */
+    ck_assert_uint_gt(outcome_number(of->statistics, "waits_timed"), 0);
+    ck_assert_uint_le(outcome_number(of->statistics, "waits_timed"),
+                      outcome_number(of->statistics, "copies_waited_for"));
+    ck_assert_uint_le(outcome_number(of->statistics, "stalled_bytes"),
+                      outcome_number(of->statistics, "waited_bytes"));
+    ck_assert_uint_le(outcome_number(of->statistics, "stalled_seconds"), 20);
     /* Nothing of it is left but pinned memory, in the pool: within its limit. */
     ck_assert_uint_le(outcome_number(of->statistics, "peak_host_bytes"), 192 << 20);
 }
@@ -93,6 +100,7 @@ static void pays_nothing(const struct outcome *of)
     ck_assert_uint_eq(outcome_calls(of, "cuMemHostAlloc"), 0);
     ck_assert_ptr_nonnull(strstr(of->statistics, "\"link_measured\": false"));
     ck_assert_double_gt(rate(of, "link_in_bytes_per_second"), 0);
+    ck_assert_uint_eq(outcome_number(of->statistics, "copies_waited_for"), 0);
 }
 
 static unsigned occurrences(const char *text, const char *what)
@@ -116,8 +124,9 @@ static void not_measured(const struct outcome *of)
 static const struct scenario scenarios[] = {
     {"link_measured", short_of_memory, SCENARIO_SPILLS, NULL, "HBMSPILL_LOG=info", measured},
     {"link_fits", fits, 0, NULL, NULL, pays_nothing},
-    {"link_times_refused", short_of_memory, SCENARIO_SPILLS | SCENARIO_NOT_NATIVE, NULL,
-     "SYNTHETIC_GPU_FAULT=cuEventElapsedTime:1:UNKNOWN", not_measured},
+    /* one stream in job_flush, two of the cache, one of the job; then the measurement's */
+    {"link_refused", short_of_memory, SCENARIO_SPILLS | SCENARIO_NOT_NATIVE, NULL,
+     "SYNTHETIC_GPU_FAULT=cuStreamCreate:5:UNKNOWN", not_measured},
     {"link_no_host_memory", short_of_memory, SCENARIO_SPILLS | SCENARIO_NOT_NATIVE, NULL,
      "HBMSPILL_HOST_LIMIT=28M", not_measured},
 };

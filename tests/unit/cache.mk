@@ -14,4 +14,9 @@ TESTS += %D%/test_greedy
 %C%_test_greedy_SOURCES = %D%/test_greedy.c
 %C%_test_greedy_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_greedy_LDADD = cache/libcache.la $(CHECK_LIBS)
+check_PROGRAMS += %D%/test_stall
+TESTS += %D%/test_stall
+%C%_test_stall_SOURCES = %D%/test_stall.c
+%C%_test_stall_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_stall_LDADD = cache/libcache.la $(CHECK_LIBS)
 endif

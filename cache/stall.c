@@ -1,0 +1,123 @@
+#include "cache/stall.h"
+#include <errno.h>
+
+enum {
+    TIME_ALL = 256, /* waits that are timed one and all */
+    POLLS = 4,      /* samples looked at by one wait */
+};
+
+/* Two events one behind the other are a microsecond or two apart already; less than this is no stall. */
+static const double noticed = 5000;
+
+void stall_init(struct stall *stall, const struct device_ops *ops, struct statistics *statistics)
+{
+    *stall = (struct stall){.ops = ops, .statistics = statistics, .next = 1, .random = 1};
+}
+
+void stall_fini(struct stall *stall)
+{
+    for (unsigned i = 0; i < STALL_SAMPLES; i++) {
+        struct stall_sample *sample = &stall->ring[i];
+
+        if (sample->before)
+            stall->ops->event_destroy(stall->ops->ctx, sample->before);
+        if (sample->after)
+            stall->ops->event_destroy(stall->ops->ctx, sample->after);
+        sample->before = sample->after = 0;
+    }
+    stall->count = 0;
+}
+
+/* Takes in what has happened. A sample that cannot be read is dropped. */
+static void poll(struct stall *stall)
+{
+    for (unsigned i = 0; stall->count && i < POLLS; i++) {
+        const struct stall_sample *oldest = &stall->ring[stall->first];
+        double time;
+        int error = stall->ops->elapsed(stall->ops->ctx, oldest->before, oldest->after, &time);
+
+        if (error == -EBUSY)
+            return;
+        stall->first = (stall->first + 1) % STALL_SAMPLES;
+        stall->count--;
+        if (error)
+            continue;
+        stall->statistics->waits_timed++;
+        stall->statistics->timed_bytes += oldest->bytes;
+        if (time >= noticed && time < 1e18) {
+            stall->statistics->stalled_nanoseconds += (uint64_t)time;
+            stall->statistics->late_bytes += oldest->bytes;
+        }
+    }
+}
+
+/* All at first; then every third to sixth, so that no rhythm of the job is in step with it. */
+static bool due(struct stall *stall, uint64_t wait)
+{
+    if (wait < stall->next)
+        return false;
+    stall->next = wait + 1;
+    if (wait >= TIME_ALL) {
+        stall->random = stall->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        stall->next += 2 + (stall->random >> 62);
+    }
+    return true;
+}
+
+static bool make(struct stall *stall, uint64_t *timer)
+{
+    uint64_t made;
+
+    if (*timer)
+        return true;
+    if (stall->ops->timer_create(stall->ops->ctx, &made))
+        return false;
+    *timer = made;
+    return true;
+}
+
+static struct stall_sample *newest(struct stall *stall)
+{
+    return &stall->ring[(stall->first + stall->count) % STALL_SAMPLES];
+}
+
+bool stall_begin(struct stall *stall, uint64_t stream, uint64_t bytes)
+{
+    struct stall_sample *sample;
+
+    stall->statistics->copies_waited_for++;
+    stall->statistics->waited_bytes += bytes;
+    if (!due(stall, stall->statistics->copies_waited_for))
+        return false;
+    poll(stall);
+    if (stall->count == STALL_SAMPLES)
+        return false;
+    sample = newest(stall);
+    if (!make(stall, &sample->before) || !make(stall, &sample->after) ||
+        stall->ops->event_record(stall->ops->ctx, sample->before, stream))
+        return false;
+    sample->bytes = bytes;
+    return true;
+}
+
+void stall_end(struct stall *stall, uint64_t stream)
+{
+    if (!stall->ops->event_record(stall->ops->ctx, newest(stall)->after, stream))
+        stall->count++;
+}
+
+double stall_nanoseconds(const struct statistics *statistics)
+{
+    if (!statistics->waits_timed)
+        return 0;
+    return (double)statistics->stalled_nanoseconds * (double)statistics->copies_waited_for /
+           (double)statistics->waits_timed;
+}
+
+double stall_bytes(const struct statistics *statistics)
+{
+    if (!statistics->timed_bytes)
+        return 0;
+    return (double)statistics->late_bytes * (double)statistics->waited_bytes /
+           (double)statistics->timed_bytes;
+}
