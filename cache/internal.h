@@ -24,6 +24,7 @@ struct cache {
     struct cache_config config;
     struct statistics statistics;
     struct stall stall;
+    struct dearest dearest;
     struct streams streams;
     struct frames frames;
     struct slots slots;

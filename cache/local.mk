@@ -13,6 +13,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/cycle_greedy_emit.c \
 	%D%/cycle_greedy_gaps.c \
 	%D%/cycle_greedy_link.c %D%/cycle_greedy_tree.c \
+	%D%/dearest.c \
+	%D%/dearest.h \
 	%D%/device_ops.h \
 	%D%/edges.h \
 	%D%/frame.c \

@@ -202,6 +202,8 @@ static void op_note_contents(struct cache *cache, struct cache_op *op)
             continue;
         residency_contents(cache, segment);
         op->handed_over |= segment->fresh;
+        if (segment->fresh)
+            dearest_used(segment, &cache->dearest, op->id);
         segment->fresh = false;
         if (op->touched[i].access & CACHE_WRITE)
             segment->version++;

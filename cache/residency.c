@@ -196,6 +196,8 @@ static int copy_pieces(struct cache *cache, struct segment *segment, unsigned fi
         error = copy_run(cache, segment, i, end, out);
         *(out ? &cache->statistics.bytes_out : &cache->statistics.bytes_in) +=
             error ? 0 : (end - i) * cache->frames.size;
+        if (!error)
+            dearest_moved(cache, segment, out, (end - i) * cache->frames.size);
     }
     /* Numbered even where it failed half-way: whatever was queued is then part of the order. */
     stream_submitted(&cache->streams, out ? STREAM_OUT : STREAM_IN);
@@ -268,6 +270,7 @@ int residency_evict(struct cache *cache, struct segment *segment, unsigned first
         error = unmap(cache, segment, first, count);
     if (error)
         return error;
+    dearest_left(cache, segment);
     cache->spilled_bytes -= spilled(cache, segment);
     give_frames(cache, segment, first, count, &edges);
     if (!segment->filled_pieces) {

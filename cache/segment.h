@@ -15,6 +15,7 @@
 #ifndef HBMSPILL_CACHE_SEGMENT_H
 #define HBMSPILL_CACHE_SEGMENT_H
 
+#include "cache/dearest.h"
 #include "cache/frame.h"
 #include "cache/slot.h"
 
@@ -77,6 +78,7 @@ struct segment {
     struct segment *class_prev, *class_next; /* size_class list */
     struct segment *all_prev, *all_next;
     uint64_t asked[SEGMENT_PACK]; /* per item: the size the job asked for */
+    struct dearest_mark cost;
     unsigned pieces, filled_pieces;
     struct binding piece[];
 };

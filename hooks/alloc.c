@@ -6,6 +6,7 @@
  * belongs to the graph).
  */
 #include "hooks/capture.h"
+#include "hooks/costs.h"
 #include "hooks/counters.h"
 #include "hooks/link.h"
 #include "hooks/operation.h"
@@ -47,6 +48,7 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
     if (!error) {
         *out = address;
         TRACE(trace_alloc(address, size));
+        costs_note_allocation(gpu, address, size);
         count_add(managed_allocations, 1);
     }
     *status = gpu_result(gpu, error);

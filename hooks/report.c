@@ -1,12 +1,12 @@
 #include "hooks/report.h"
 #include "cache/stall.h"
+#include "hooks/costs.h"
 #include "hooks/counters.h"
 #include "hooks/gpu.h"
 #include "shim/log.h"
 #include "shim/options.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,31 +37,13 @@ static void add_up(struct totals *totals)
     }
 }
 
-struct text {
-    char bytes[8192];
-    size_t length;
-};
-
-static void put(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void put(struct text *text, const char *format, ...)
-{
-    va_list arguments;
-    int length;
-
-    va_start(arguments, format);
-    length = vsnprintf(text->bytes + text->length, sizeof text->bytes - text->length, format, arguments);
-    va_end(arguments);
-    if (length > 0 && text->length + (size_t)length < sizeof text->bytes)
-        text->length += (size_t)length;
-}
-
 static void put_link(struct text *text, const struct link *link)
 {
     struct link_rates rates;
     bool measured = link_known(link, &rates);
 
-    put(text,
+    text_put(
+        text,
         "\"link_measured\": %s, \"link_in_bytes_per_second\": %.0f, \"link_out_bytes_per_second\": %.0f, "
         "\"link_in_both_bytes_per_second\": %.0f, \"link_out_both_bytes_per_second\": %.0f, "
         "\"link_measuring_seconds\": %.6f",
@@ -69,7 +51,6 @@ static void put_link(struct text *text, const struct link *link)
         measured ? link->seconds : 0);
 }
 
-/* Numbers and fixed names only: nothing in it needs escaping. */
 static void make_json(struct text *text, const struct totals *totals)
 {
     const struct statistics *sum = &totals->sum;
@@ -77,29 +58,33 @@ static void make_json(struct text *text, const struct totals *totals)
     struct gpu *gpu;
 
     text->length = 0;
-    put(text, "{\n  \"version\": 1,\n  \"mode\": \"%s\"",
-        shim_mode() == SHIM_ON        ? "on"
-        : shim_mode() == SHIM_OBSERVE ? "observe"
-                                      : "off");
-#define PUT(name, unit, counter_text) put(text, ",\n  \"%s\": %llu", #name, (unsigned long long)sum->name);
+    text->cut = false;
+    text_put(text, "{\n  \"version\": 1,\n  \"mode\": \"%s\"",
+             shim_mode() == SHIM_ON        ? "on"
+             : shim_mode() == SHIM_OBSERVE ? "observe"
+                                           : "off");
+#define PUT(name, unit, counter_text)                                                                        \
+    text_put(text, ",\n  \"%s\": %llu", #name, (unsigned long long)sum->name);
     HBMSPILL_COUNTERS(PUT)
 #undef PUT
-    put(text, ",\n  \"stalled_seconds\": %.9f,\n  \"stalled_bytes\": %.0f",
-        totals->stalled_nanoseconds * 1e-9, totals->stalled_bytes);
-    put(text, ",\n  \"devices\": [");
+    text_put(text, ",\n  \"stalled_seconds\": %.9f,\n  \"stalled_bytes\": %.0f",
+             totals->stalled_nanoseconds * 1e-9, totals->stalled_bytes);
+    text_put(text, ",\n  \"devices\": [");
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
         cache_usage(gpu->cache, &usage);
-        put(text,
-            "%s\n    {\"device\": %d, \"hbm_limit\": %llu, \"host_limit\": %llu, \"frame_bytes\": %llu, "
-            "\"outside_bytes\": %llu, \"host_bytes\": %llu, \"live_bytes\": %llu,\n     ",
-            i ? "," : "", gpu->device, (unsigned long long)usage.hbm_limit,
-            (unsigned long long)usage.host_limit, (unsigned long long)usage.frames,
-            (unsigned long long)usage.outside, (unsigned long long)usage.host,
-            (unsigned long long)usage.live);
+        text_put(text,
+                 "%s\n    {\"device\": %d, \"hbm_limit\": %llu, \"host_limit\": %llu, \"frame_bytes\": %llu, "
+                 "\"outside_bytes\": %llu, \"host_bytes\": %llu, \"live_bytes\": %llu,\n     ",
+                 i ? "," : "", gpu->device, (unsigned long long)usage.hbm_limit,
+                 (unsigned long long)usage.host_limit, (unsigned long long)usage.frames,
+                 (unsigned long long)usage.outside, (unsigned long long)usage.host,
+                 (unsigned long long)usage.live);
         put_link(text, &gpu->link);
-        put(text, "}");
+        text_put(text, "}");
     }
-    put(text, "%s]\n}\n", gpu_at(0) ? "\n  " : "");
+    text_put(text, "%s],\n  \"dearest\": ", gpu_at(0) ? "\n  " : "");
+    costs_put_json(text);
+    text_put(text, "\n}\n");
 }
 
 /* Written beside and renamed, so that a reader never sees half of it. */
@@ -154,6 +139,8 @@ void report_exit(void)
             (unsigned long long)sum->evictions, MIB(sum->peak_hbm_bytes),
             (unsigned long long)sum->copies_waited_for, (unsigned long long)operations,
             totals.stalled_nanoseconds * 1e-9, MIB((uint64_t)totals.stalled_bytes));
+    if (sum->peak_spilled_bytes)
+        costs_log();
     if (!options->stats.text[0])
         return;
     if (options_expand_path(options->stats.text, path, sizeof path)) {
@@ -161,5 +148,8 @@ void report_exit(void)
         return;
     }
     make_json(&text, &totals);
+    if (text.cut)
+        log_warn("stats", "there is more to say than %zu bytes hold: the statistics are incomplete",
+                 sizeof text.bytes);
     write_file(path, &text);
 }

@@ -1,5 +1,6 @@
 /*
- * What moving data costs, as the library finds out and reports it: the link's rates.
+ * What moving data costs, as the library finds out and reports it: the link's rates, how long streams stood
+ * still, which allocations cost most and where they were made.
  */
 #include "tests/integration/job.h"
 #include "tests/integration/scenario.h"
@@ -101,6 +102,7 @@ static void pays_nothing(const struct outcome *of)
     ck_assert_ptr_nonnull(strstr(of->statistics, "\"link_measured\": false"));
     ck_assert_double_gt(rate(of, "link_in_bytes_per_second"), 0);
     ck_assert_uint_eq(outcome_number(of->statistics, "copies_waited_for"), 0);
+    ck_assert_ptr_nonnull(strstr(of->statistics, "\"dearest\": []"));
 }
 
 static unsigned occurrences(const char *text, const char *what)
@@ -121,6 +123,74 @@ static void not_measured(const struct outcome *of)
     ck_assert_double_gt(rate(of, "link_in_bytes_per_second"), 0);
 }
 
+/* One place in the program, called from another: neither may vanish into its caller. */
+__attribute__((noipa)) static CUdeviceptr makes_it(size_t size, CUstream stream)
+{
+    CUdeviceptr at;
+
+    CU(cuMemAllocAsync(&at, size, stream));
+    return at;
+}
+
+__attribute__((noipa)) static void makes_much_of_it(CUdeviceptr *at, unsigned count, CUstream stream)
+{
+    for (unsigned i = 0; i < count; i++)
+        at[i] = makes_it(BYTES, stream);
+}
+
+/* Ten buffers take turns and are the dearest by far; a smaller one is used all the time. */
+static void call_sites(void)
+{
+    CUdeviceptr at[10], busy;
+    CUstream stream;
+
+    cuda_start();
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    makes_much_of_it(at, 10, stream);
+    busy = makes_it(MIB, stream);
+    for (unsigned round = 0; round < 4; round++)
+        for (unsigned i = 0; i < 10; i++) {
+            job_fill(busy, MIB / 4, i, stream);
+            job_fill(at[i], WORDS, i, stream);
+        }
+    for (unsigned i = 0; i < 10; i++)
+        CHECK_WORDS(at[i], WORDS, i);
+}
+
+static void sites_named(const struct outcome *of)
+{
+    const char *list = strstr(of->statistics, "\"dearest\": ["), *first, *end;
+
+    ck_assert_msg(list != NULL, "%s", of->statistics);
+    first = strchr(list, '{');
+    ck_assert_msg(first != NULL, "%s", list);
+    end = strchr(first, '}');
+    ck_assert_ptr_nonnull(end);
+    ck_assert_uint_eq(outcome_number(first, "size"), BYTES);
+    ck_assert_uint_gt(outcome_number(first, "moves_in"), 5);
+    ck_assert_uint_gt(outcome_number(first, "returns"), 5);
+    ck_assert_uint_le(outcome_number(first, "returns"), outcome_number(first, "moves_in"));
+    ck_assert_uint_le(outcome_number(first, "moved_in_bytes"), outcome_number(of->statistics, "bytes_in"));
+    ck_assert_uint_gt(2 * outcome_number(first, "moved_in_bytes"),
+                      outcome_number(of->statistics, "bytes_in"));
+    /* Between two uses of a buffer are those of nine others and as many of the small one. */
+    ck_assert_uint_ge(outcome_number(first, "reuse_distance"), 10);
+    ck_assert_uint_le(outcome_number(first, "reuse_distance"), 40);
+    ck_assert_msg(strstr(first, "!makes_it+0x") && strstr(first, "!makes_it+0x") < end, "%s", first);
+    ck_assert_msg(strstr(first, "!makes_much_of_it+0x") && strstr(first, "!makes_much_of_it+0x") < end, "%s",
+                  first);
+    ck_assert_msg(strstr(first, "\"paid\": null") == NULL || strstr(first, "\"paid\": null") > end, "%s",
+                  first);
+    ck_assert_ptr_null(strstr(list, "libhbmspill"));
+    ck_assert_msg(strstr(of->err, "!makes_it+0x") && strstr(of->err, "allocated in"), "%s", of->err);
+}
+
+/* The table is for those who asked for it. */
+static void silent(const struct outcome *of)
+{
+    ck_assert_ptr_null(strstr(of->err, "allocated in"));
+}
+
 static const struct scenario scenarios[] = {
     {"link_measured", short_of_memory, SCENARIO_SPILLS, NULL, "HBMSPILL_LOG=info", measured},
     {"link_fits", fits, 0, NULL, NULL, pays_nothing},
@@ -129,6 +199,10 @@ static const struct scenario scenarios[] = {
      "SYNTHETIC_GPU_FAULT=cuStreamCreate:5:UNKNOWN", not_measured},
     {"link_no_host_memory", short_of_memory, SCENARIO_SPILLS | SCENARIO_NOT_NATIVE, NULL,
      "HBMSPILL_HOST_LIMIT=28M", not_measured},
+    {"call_sites", call_sites, SCENARIO_SPILLS, NULL, "HBMSPILL_LOG=info HBMSPILL_WINDOW=off", sites_named},
+    {"call_sites_window", call_sites, SCENARIO_SPILLS | SCENARIO_ONCE, NULL, "HBMSPILL_LOG=info",
+     sites_named},
+    {"no_call_sites", call_sites, SCENARIO_SPILLS | SCENARIO_ONCE, NULL, NULL, silent},
 };
 
 int main(int argc, char **argv)
