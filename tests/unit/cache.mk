@@ -19,4 +19,9 @@ TESTS += %D%/test_stall
 %C%_test_stall_SOURCES = %D%/test_stall.c
 %C%_test_stall_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_stall_LDADD = cache/libcache.la $(CHECK_LIBS)
+check_PROGRAMS += %D%/test_cache_costs
+TESTS += %D%/test_cache_costs
+%C%_test_cache_costs_SOURCES = %D%/test_cache_costs.c %D%/fake_device.c %D%/fake_device.h
+%C%_test_cache_costs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_cache_costs_LDADD = cache/libcache.la $(CHECK_LIBS)
 endif
