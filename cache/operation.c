@@ -174,7 +174,7 @@ static int op_order(struct cache *cache, struct cache_op *op)
 {
     uint64_t waits = cache->statistics.stream_waits, ahead = bytes_ahead(cache, op);
     uint64_t handle = cache->streams.stream[op->stream].key.handle;
-    bool timed = ahead && stall_begin(&cache->stall, handle, ahead);
+    bool timed = ahead && stall_begin(&cache->stall, handle, ahead, op->id);
     int error = 0;
 
     for (unsigned i = 0; i < op->count && !error; i++) {

@@ -28,6 +28,18 @@ void stall_fini(struct stall *stall)
     stall->count = 0;
 }
 
+/* What went on between two waits in one stream, with no other wait in between. */
+static void between(struct stall *stall, const struct stall_sample *last, const struct stall_sample *next)
+{
+    double time;
+
+    if (last->stream != next->stream || last->wait + 1 != next->wait ||
+        stall->ops->elapsed(stall->ops->ctx, last->after, next->before, &time) || !(time >= 0 && time < 1e18))
+        return;
+    stall->statistics->between_nanoseconds += (uint64_t)time;
+    stall->statistics->between_operations += next->tick - last->tick;
+}
+
 /* Takes in what has happened. A sample that cannot be read is dropped. */
 static void poll(struct stall *stall)
 {
@@ -38,6 +50,9 @@ static void poll(struct stall *stall)
 
         if (error == -EBUSY)
             return;
+        if (stall->last && !error)
+            between(stall, &stall->ring[(stall->first + STALL_SAMPLES - 1) % STALL_SAMPLES], oldest);
+        stall->last = !error;
         stall->first = (stall->first + 1) % STALL_SAMPLES;
         stall->count--;
         if (error)
@@ -51,15 +66,17 @@ static void poll(struct stall *stall)
     }
 }
 
-/* All at first; then every third to sixth, so that no rhythm of the job is in step with it. */
+/* All at first; then two, and none of the next five to eight, so that no rhythm of the job is in step with
+ * it.
+ */
 static bool due(struct stall *stall, uint64_t wait)
 {
     if (wait < stall->next)
         return false;
     stall->next = wait + 1;
-    if (wait >= TIME_ALL) {
+    if (wait >= TIME_ALL && (stall->second = !stall->second)) {
         stall->random = stall->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        stall->next += 2 + (stall->random >> 62);
+        stall->next += 5 + (stall->random >> 62);
     }
     return true;
 }
@@ -81,7 +98,7 @@ static struct stall_sample *newest(struct stall *stall)
     return &stall->ring[(stall->first + stall->count) % STALL_SAMPLES];
 }
 
-bool stall_begin(struct stall *stall, uint64_t stream, uint64_t bytes)
+bool stall_begin(struct stall *stall, uint64_t stream, uint64_t bytes, uint64_t tick)
 {
     struct stall_sample *sample;
 
@@ -90,13 +107,16 @@ bool stall_begin(struct stall *stall, uint64_t stream, uint64_t bytes)
     if (!due(stall, stall->statistics->copies_waited_for))
         return false;
     poll(stall);
-    if (stall->count == STALL_SAMPLES)
+    if (stall->count == STALL_SAMPLES - 1) /* the one before the first is still needed (between) */
         return false;
     sample = newest(stall);
     if (!make(stall, &sample->before) || !make(stall, &sample->after) ||
         stall->ops->event_record(stall->ops->ctx, sample->before, stream))
         return false;
+    sample->stream = stream;
+    sample->wait = stall->statistics->copies_waited_for;
     sample->bytes = bytes;
+    sample->tick = tick;
     return true;
 }
 
@@ -120,4 +140,11 @@ double stall_bytes(const struct statistics *statistics)
         return 0;
     return (double)statistics->late_bytes * (double)statistics->waited_bytes /
            (double)statistics->timed_bytes;
+}
+
+double stall_operation(const struct statistics *statistics)
+{
+    if (!statistics->between_operations)
+        return 0;
+    return (double)statistics->between_nanoseconds / (double)statistics->between_operations;
 }

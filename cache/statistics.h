@@ -37,6 +37,8 @@
     X(timed_bytes, "bytes", "what was waited for in them")                                                   \
     X(late_bytes, "bytes", "of that, what was not there in time")                                            \
     X(stalled_nanoseconds, "nanoseconds", "how long streams stood still in these")                           \
+    X(between_nanoseconds, "nanoseconds", "from one timed wait to the next in a stream, on the device")      \
+    X(between_operations, "count", "operations in that time")                                                \
     X(stream_waits, "count", "event waits put into streams")                                                 \
     X(host_waits, "count", "times a hook had to wait for the GPU")                                           \
     X(events_recorded, "count", "events recorded")                                                           \

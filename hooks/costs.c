@@ -2,13 +2,11 @@
 #include "cache/dearest.h"
 #include "cache/stall.h"
 #include "hooks/callsite.h"
-#include "hooks/counters.h"
 #include "hooks/symbol.h"
 #include "shim/log.h"
 #include "shim/options.h"
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     ROWS = 10,
@@ -18,29 +16,9 @@ enum {
     LARGE_SHARE = 1024,
 };
 
-/* When memory got short, as far as an allocation was made then, and the operations there had been; before, of
- * the first allocation. */
-static atomic_ullong since, operations_before;
-static atomic_bool was_short;
-
 bool costs_wanted(void)
 {
     return log_wants(LOG_INFO) || options_get()->stats.text[0];
-}
-
-static uint64_t now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
-
-static uint64_t operations(void)
-{
-    return __atomic_load_n(&hook_counters.launches, __ATOMIC_RELAXED) +
-           __atomic_load_n(&hook_counters.graph_launches, __ATOMIC_RELAXED) +
-           __atomic_load_n(&hook_counters.copies, __ATOMIC_RELAXED);
 }
 
 void costs_note_allocation(struct gpu *gpu, uint64_t address, uint64_t size)
@@ -51,29 +29,11 @@ void costs_note_allocation(struct gpu *gpu, uint64_t address, uint64_t size)
     if (!costs_wanted())
         return;
     is_short = cache_under_pressure(gpu->cache);
-    if (!atomic_load_explicit(&since, memory_order_relaxed) ||
-        (is_short && !atomic_exchange_explicit(&was_short, true, memory_order_relaxed))) {
-        atomic_store_explicit(&operations_before, operations(), memory_order_relaxed);
-        atomic_store_explicit(&since, now(), memory_order_relaxed);
-    }
     if (!is_short && size < gpu->hbm_limit / LARGE_SHARE)
         return;
     site = callsite_take(size);
     if (site)
         cache_set_site(gpu->cache, address, site);
-}
-
-/* The mean time of an operation, without waiting for copies. Seconds; 0: nothing is known. */
-static double operation_seconds(const struct gpu *gpu)
-{
-    uint64_t start = atomic_load_explicit(&since, memory_order_relaxed);
-    uint64_t count = operations() - atomic_load_explicit(&operations_before, memory_order_relaxed);
-    double seconds;
-
-    if (!start || !count)
-        return 0;
-    seconds = (double)(now() - start) * 1e-9 - stall_nanoseconds(cache_statistics(gpu->cache)) * 1e-9;
-    return seconds > 0 ? seconds / (double)count : 0;
 }
 
 struct cost {
@@ -105,7 +65,7 @@ static unsigned dearest(struct cost costs[ROWS])
 
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
         unsigned found = cache_dearest(gpu->cache, rows, ROWS);
-        double operation = operation_seconds(gpu);
+        double operation = stall_operation(cache_statistics(gpu->cache)) * 1e-9;
 
         for (unsigned j = 0; j < found; j++) {
             struct cost cost = {.row = rows[j]};

@@ -5,7 +5,7 @@
  * For each of the rows that moved most bytes (cache/dearest.h) the time its transfers take at the link's
  * rates is held against the time of the operations that ran while the data was away. Where the transfers take
  * longer they cannot have been hidden, however well they were planned: the data would have been better off
- * where it was. The mean time of an operation is taken from the clock, from when memory got short on.
+ * where it was. The mean time of an operation is the device's, between waits that were timed (cache/stall.h).
  *
  * Threads: costs_wanted and costs_note_allocation any; the others the one that writes the report.
  */

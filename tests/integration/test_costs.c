@@ -31,10 +31,11 @@ static void short_of_memory(void)
     cuda_start();
     job_flush();
     CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < 10; i++) {
         CU(cuMemAllocAsync(&at[0], BYTES, stream));
         CU(cuMemFreeAsync(at[0], stream));
-        usleep(4000);
+        CU(cuStreamSynchronize(stream));
+        usleep(8000);
     }
     for (unsigned i = 0; i < 10; i++)
         CU(cuMemAllocAsync(&at[i], BYTES, stream));
@@ -73,6 +74,29 @@ static void measured(const struct outcome *of)
     ck_assert_uint_le(outcome_number(of->statistics, "stalled_seconds"), 20);
     /* Nothing of it is left but pinned memory, in the pool: within its limit. */
     ck_assert_uint_le(outcome_number(of->statistics, "peak_host_bytes"), 192 << 20);
+}
+
+/* On a modelled machine the rates are known: 40 GB/s in, 30 out, 20 and 10 at once; a copy has a latency too.
+ */
+static void as_modelled(const struct outcome *of)
+{
+    static const struct {
+        const char *name;
+        double rate;
+    } model[] = {{"link_in_bytes_per_second", 40e9},
+                 {"link_out_bytes_per_second", 30e9},
+                 {"link_in_both_bytes_per_second", 20e9},
+                 {"link_out_both_bytes_per_second", 10e9}};
+
+    measured(of);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert_double_ge(rate(of, model[i].name), 0.9 * model[i].rate);
+        ck_assert_double_le(rate(of, model[i].name), 1.01 * model[i].rate);
+    }
+    /* Least recently used and without a plan: hardly a copy is there in time. */
+    ck_assert_uint_gt(outcome_number(of->statistics, "stalled_nanoseconds"), 100000);
+    ck_assert_uint_gt(2 * outcome_number(of->statistics, "late_bytes"),
+                      outcome_number(of->statistics, "bytes_in"));
 }
 
 static void fits(void)
@@ -193,6 +217,8 @@ static void silent(const struct outcome *of)
 
 static const struct scenario scenarios[] = {
     {"link_measured", short_of_memory, SCENARIO_SPILLS, NULL, "HBMSPILL_LOG=info", measured},
+    {"link_modelled", short_of_memory, SCENARIO_SPILLS | SCENARIO_ONCE | SCENARIO_NOT_NATIVE, NULL,
+     "HBMSPILL_LOG=info HBMSPILL_WINDOW=off SYNTHETIC_GPU_LINK=40,30,20,10", as_modelled},
     {"link_fits", fits, 0, NULL, NULL, pays_nothing},
     /* one stream in job_flush, two of the cache, one of the job; then the measurement's */
     {"link_refused", short_of_memory, SCENARIO_SPILLS | SCENARIO_NOT_NATIVE, NULL,

@@ -77,11 +77,18 @@ static void teardown(void)
     ck_assert_uint_eq(device.destroyed, device.made);
 }
 
-static void wait_for(uint64_t bytes, double time)
+static uint64_t tick;
+
+static void wait_in(uint64_t stream, uint64_t bytes, double time)
 {
     device.step = time;
-    if (stall_begin(&stall, 7, bytes))
-        stall_end(&stall, 7);
+    if (stall_begin(&stall, stream, bytes, ++tick))
+        stall_end(&stall, stream);
+}
+
+static void wait_for(uint64_t bytes, double time)
+{
+    wait_in(7, bytes, time);
 }
 
 START_TEST(what_is_late_counts)
@@ -105,6 +112,7 @@ START_TEST(nothing_is_nothing)
 {
     ck_assert_double_eq(stall_nanoseconds(&statistics), 0);
     ck_assert_double_eq(stall_bytes(&statistics), 0);
+    ck_assert_double_eq(stall_operation(&statistics), 0);
     wait_for(5, 90000);
     ck_assert_double_eq(stall_nanoseconds(&statistics), 0); /* not looked at: unknown */
 }
@@ -120,11 +128,15 @@ START_TEST(later_waits_are_sampled)
     ck_assert_uint_eq(first, 2 * 256);
     for (unsigned i = 0; i < 10000; i++)
         wait_for(10, 20000);
-    ck_assert_uint_ge(device.records - first, 2 * 10000 / 6);
-    ck_assert_uint_le(device.records - first, 2 * 10000 / 3 + 2);
+    ck_assert_uint_ge(device.records - first, 2 * 10000 * 2 / 10 - 4);
+    ck_assert_uint_le(device.records - first, 2 * 10000 * 2 / 7 + 4);
     ck_assert_double_eq_tol(stall_nanoseconds(&statistics), 10256 * 20000.0, 1);
     ck_assert_double_eq_tol(stall_bytes(&statistics), 10256 * 10.0, 1);
     ck_assert_uint_le(device.made, 2 * STALL_SAMPLES);
+    /* Of two timed one after the other there is something between; across what was left out nothing is. */
+    ck_assert_double_eq_tol(stall_operation(&statistics), 20000, 1);
+    ck_assert_uint_gt(statistics.between_operations, 256 + 10000 / 10 - 2);
+    ck_assert_uint_lt(statistics.between_operations, 256 + 10000 / 7 + 2);
 }
 END_TEST
 
@@ -133,8 +145,8 @@ START_TEST(outstanding_ones_are_bounded)
     device.lazy = true;
     for (unsigned i = 0; i < 5000; i++)
         wait_for(10, 20000);
-    ck_assert_uint_eq(device.made, 2 * STALL_SAMPLES);
-    ck_assert_uint_eq(device.records, 2 * STALL_SAMPLES);
+    ck_assert_uint_eq(device.made, 2 * (STALL_SAMPLES - 1));
+    ck_assert_uint_eq(device.records, 2 * (STALL_SAMPLES - 1));
     ck_assert_uint_eq(statistics.waits_timed, 0);
     memset(device.happened, true, sizeof device.happened);
     device.lazy = false;
@@ -162,6 +174,24 @@ START_TEST(errors_cost_a_sample)
 }
 END_TEST
 
+/* Three ticks and 600 ns from one wait to the next; what lies between waits of two streams says nothing. */
+START_TEST(time_of_operations)
+{
+    for (unsigned i = 0; i < 10; i++) {
+        device.clock += 600 - 100; /* the event before is a step of its own */
+        tick += 2;
+        wait_in(7, 10, 100);
+    }
+    wait_in(8, 10, 100); /* has nine read of the ten */
+    ck_assert_uint_eq(statistics.waits_timed, 10);
+    ck_assert_uint_eq(statistics.between_operations, 9 * 3);
+    ck_assert_double_eq_tol(stall_operation(&statistics), 200, 1);
+    wait_in(8, 10, 100);
+    wait_in(7, 10, 100);
+    ck_assert_uint_eq(statistics.between_operations, 9 * 3 + 1); /* two in stream 8 */
+}
+END_TEST
+
 START_TEST(a_clock_that_goes_back_is_no_stall)
 {
     wait_for(10, -1e9);
@@ -185,6 +215,7 @@ int main(void)
     tcase_add_test(tests, later_waits_are_sampled);
     tcase_add_test(tests, outstanding_ones_are_bounded);
     tcase_add_test(tests, errors_cost_a_sample);
+    tcase_add_test(tests, time_of_operations);
     tcase_add_test(tests, a_clock_that_goes_back_is_no_stall);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
