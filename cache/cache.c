@@ -154,7 +154,6 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
         segment->next_use = segment->claim = 0;
         segment->home = NULL;
         segment->life = ++cache->lives;
-        segment->next_use = 0;
         segment->cost = (struct dearest_mark){0};
     }
     cache->live_bytes += size;

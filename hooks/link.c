@@ -299,6 +299,7 @@ static enum link_state try_now(struct gpu *gpu)
         return LINK_ASSUMED;
     }
     link->rates = rates;
+    cache_set_link(gpu->cache, &(struct cache_link){rates.in, rates.out, rates.in_both, rates.out_both});
     link->seconds = (double)(now() - start) * 1e-9;
     log_info("link", "device %d: %.1f GB/s in, %.1f out; both at once %.1f in, %.1f out; measured in %.0f ms",
              gpu->device, rates.in / 1e9, rates.out / 1e9, rates.in_both / 1e9, rates.out_both / 1e9,
