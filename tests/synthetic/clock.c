@@ -126,8 +126,10 @@ static bool pass_time(void)
             next = s->until < next ? s->until : next;
         if (next >= TIME_NEVER)
             return false;
-        if (next > clock_now)
+        if (next > clock_now) {
+            clock_waited += next - clock_now;
             clock_now = next;
+        }
         timeline_advance_locked(clock_now);
         if (timeline_news_locked() || arrivals || somebody_goes_on())
             return true;
@@ -327,7 +329,6 @@ bool clock_done_locked(struct op *op)
 
 void clock_wait_locked(struct op *op)
 {
-    double before = clock_now;
     if (!op->time.lane || op->time.state == TIME_ENDED)
         return;
     struct waiter me = {.next = waiters, .op = op_ref(op)}, **link;
@@ -340,8 +341,6 @@ void clock_wait_locked(struct op *op)
         ;
     *link = me.next;
     pthread_cond_signal(&gone_on);
-    if (op->time.end > before)
-        clock_waited += op->time.end - before;
     op_unref_locked(op);
 }
 

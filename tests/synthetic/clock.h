@@ -17,7 +17,7 @@
 #include "timeline.h"
 
 extern double clock_now;     /* the host's, ns since cuInit */
-extern double clock_waited;  /* of it, in waits for the device */
+extern double clock_waited;  /* of it, while every thread slept */
 extern uint64_t clock_hasty; /* times that a running thread was not waited for */
 
 /* cuInit. 0 or -errno. */
