@@ -75,5 +75,5 @@ endif
 check_PROGRAMS += %D%/query
 %C%_query_SOURCES = %D%/query.c
 %C%_query_LDADD = -ldl
-TESTS += %D%/test_runtime.sh
-EXTRA_DIST += %D%/test_runtime.sh
+TESTS += %D%/test_runtime.sh %D%/test_jax_time.sh
+EXTRA_DIST += %D%/test_runtime.sh %D%/test_jax_time.sh

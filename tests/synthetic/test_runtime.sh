@@ -21,7 +21,7 @@ expect 'memory without one' '0: Synthetic GPU, 16 MiB' "$("${run[@]}" --hbm 1677
 expect 'the default' '0: Synthetic GPU, 4096 MiB' "$("${run[@]}" -- $query)"
 expect 'several devices' '2' "$("${run[@]}" --devices 2 -- $query | wc -l)"
 
-for bad in '--hbm 1M' '--hbm lots' '--schedule soon' '--schedule random:' '--devices 0'; do
+for bad in '--link fast' '--link 1' '--link 1,2,3,4' '--link 0,1' '--size-scale 0' '--compute-scale x' '--hbm 1M' '--hbm lots' '--schedule soon' '--schedule random:' '--devices 0'; do
     status=0
     # shellcheck disable=SC2086 # two words
     "${run[@]}" $bad -- $query >"$work/out" 2>&1 || status=$?
@@ -52,6 +52,15 @@ grep -q '"schedule": "lazy"' "${reports[0]}" || expect 'the report' schedule "$(
 grep -q '"cuInit": 1' "${reports[0]}" || expect 'the report' cuInit "$(cat "${reports[0]}")"
 "${run[@]}" --report "$work/none.json" -- true
 [ ! -e "$work/none.json" ] || expect 'no report without cuInit' '' "$(cat "$work/none.json")"
+
+for options in --clock '--link c2c' '--link 1,2' '--link 4,3,2,1' '--compute-scale 2' '--size-scale 100' '--driver-scale 0.5'; do
+    # shellcheck disable=SC2086 # two words
+    "${run[@]}" $options --report "$work/clock.json" -- $query >/dev/null
+    grep -q '"modelled": {' "$work/clock.json" || expect "$options keeps virtual time" modelled "$(cat "$work/clock.json")"
+done
+grep -q modelled "${reports[0]}" && expect 'no clock without being asked' '' modelled
+"${run[@]}" --record "$work/record-%p" -- $query >/dev/null
+expect 'an empty record' 'device-record 1 e 0' "$(tr '\n' ' ' <"$(echo "$work"/record-*)" | sed 's/ $//')"
 
 ptxas=$("${run[@]}" -- sh -c 'command -v ptxas')
 expect 'ptxas is the stand-in' "$PWD/synthetic/cuda/bin/ptxas" "$ptxas"
