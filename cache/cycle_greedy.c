@@ -333,7 +333,7 @@ static int choose(struct greedy *greedy, int64_t patience)
 /* Patient or not, whichever makes the machine pause less; the first one where it need not pause at all. */
 static int choose_best(struct greedy *greedy)
 {
-    static const int64_t patience[] = {10, 15, 13};
+    static const int64_t patience[] = {10, 15};
     int64_t least = 0;
     uint32_t best = 0, last = 0;
     int error = 0;

@@ -10,8 +10,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Copies move ahead only where this part of HBM remains free: what is late then still finds room. */
-enum { MARGIN = 64 };
+enum {
+    MARGIN = 64,    /* copies move ahead only where this part of HBM remains free, for what is late */
+    MOST_IN = 512,  /* copies that follow each other become one of at most this part of HBM */
+    MOST_OUT = 128, /* the same */
+};
 
 /* Earliest position, not before `from', from which on there is room for `count' until `to'. */
 static int64_t room_since(const struct greedy_tree *room, int64_t from, int64_t to, int64_t count)
@@ -77,60 +80,106 @@ static void number_moves(struct greedy *greedy, uint32_t outs)
     }
 }
 
-static int add_action(struct greedy *greedy, struct schedule *schedule, const struct greedy_move *move,
-                      uint32_t first, uint32_t count, uint32_t position)
+/* Actions so far. A copy costs its latency, so those that follow each other on the link become one. */
+struct emission {
+    struct greedy *greedy;
+    struct schedule *schedule;
+    struct greedy_tree room;
+    const struct greedy_move *last; /* the move the last action is of */
+    int64_t end;                    /* slot the link is done with it in */
+    int64_t position;               /* it is issued at */
+};
+
+/* Whether pieces of a move from `first' on, that the link begins with in `slot', only continue the last
+ * action. */
+static bool continues(const struct emission *emission, const struct greedy_move *move, uint32_t first,
+                      int64_t slot)
 {
-    const struct greedy_gap *gap = &greedy->gaps[move->gap];
-    uint32_t length = greedy->length;
-    struct schedule_action *last = schedule->count ? &schedule->actions[schedule->count - 1] : NULL;
+    const struct greedy_move *last = emission->last;
+    const struct schedule_action *action;
+
+    if (!last || last->kind != move->kind || last->gap != move->gap || slot > emission->end + 2)
+        return false;
+    action = &emission->schedule->actions[emission->schedule->count - 1];
+    return action->first + action->count == first;
+}
+
+static int add_action(struct emission *emission, const struct greedy_move *move, uint32_t first,
+                      int64_t position, const struct greedy_span *span)
+{
+    const struct greedy_gap *gap = &emission->greedy->gaps[move->gap];
+    uint32_t length = emission->greedy->length;
+    bool same = continues(emission, move, first, span->first) && position == emission->position;
     struct schedule_action action = {
         .kind = move->kind == GREEDY_OUT ? SCHEDULE_OUT : SCHEDULE_IN,
         .buffer = gap->buffer,
-        .age = cycle_static(&greedy->cycle->buffers[gap->buffer]) ? 0 : gap->age + position / length,
+        .age = cycle_static(&emission->greedy->cycle->buffers[gap->buffer])
+                   ? 0
+                   : gap->age + (uint32_t)(position / length),
         .first = first,
-        .count = count,
-        .at = position % length,
+        .count = (uint32_t)span->pieces,
+        .at = (uint32_t)(position % length),
     };
 
-    if (last && last->kind == action.kind && last->buffer == action.buffer && last->age == action.age &&
-        last->at == action.at && last->first + last->count == action.first) {
-        last->count += count;
-        return 0;
-    }
-    return schedule_add(schedule, &action);
+    emission->last = move;
+    emission->position = position;
+    emission->end = span->last;
+    if (!same)
+        return schedule_add(emission->schedule, &action);
+    emission->schedule->actions[emission->schedule->count - 1].count += action.count;
+    return 0;
+}
+
+/* The frames are free when all of a copy has left, so not too much becomes one. */
+static int add_out(struct emission *emission, const struct greedy_move *move)
+{
+    struct greedy_span span = {.first = move->slot, .last = move->complete, .pieces = move->count};
+    int64_t position = move->issue;
+
+    if (continues(emission, move, move->first, move->slot) &&
+        emission->schedule->actions[emission->schedule->count - 1].count + move->count <=
+            emission->greedy->capacity / MOST_OUT)
+        position = emission->position;
+    return add_action(emission, move, move->first, position, &span);
 }
 
 /* As early as there is room, and time on the link; at the latest when it was planned. */
-static int add_in(struct greedy *greedy, struct schedule *schedule, struct greedy_tree *room,
-                  const struct greedy_move *move)
+static int add_in(struct emission *emission, const struct greedy_move *move)
 {
+    struct greedy *greedy = emission->greedy;
     const struct greedy_gap *gap = &greedy->gaps[move->gap];
-    int64_t to = gap->from + gap->length, margin = greedy->capacity / MARGIN;
+    int64_t to = gap->from + gap->length, gone = move->complete / 2 + 1, margin = greedy->capacity / MARGIN;
     uint32_t done = 0;
 
     for (uint32_t i = move->taken; i < move->taken + move->taken_count; i++)
         greedy_link_add(&greedy->link[GREEDY_IN], greedy->taken[i].slot, greedy->taken[i].ticks);
     while (done < move->count) {
-        int64_t count = move->count - done, issue;
-        int64_t since = room_since(room, move->complete / 2 + 1, move->issue, count + margin);
+        int64_t count = move->count - done, position;
+        int64_t since = room_since(&emission->room, gone, move->issue, count + margin);
         struct greedy_span span;
         int error;
 
         while (count > 1 && since == move->issue) {
             count /= 2;
-            since = room_since(room, move->complete / 2 + 1, move->issue, count + margin);
+            since = room_since(&emission->room, gone, move->issue, count + margin);
         }
         if (since == move->issue)
             count = move->count - done;
         if (!greedy_link_take(&greedy->link[GREEDY_IN], 2 * since - (since == move->issue), 2 * to, false,
                               count, &span))
-            span = (struct greedy_span){.first = move->slot, .pieces = count};
-        issue = (span.first + 1) / 2;
-        if (issue > move->issue)
-            issue = move->issue;
-        greedy_tree_add(room, issue, move->issue, -span.pieces);
-        error =
-            add_action(greedy, schedule, move, move->first + done, (uint32_t)span.pieces, (uint32_t)issue);
+            span = (struct greedy_span){.first = move->slot, .last = move->slot, .pieces = count};
+        position = (span.first + 1) / 2;
+        if (position > move->issue)
+            position = move->issue;
+        if (continues(emission, move, move->first + done, span.first) && emission->position < position &&
+            gone <= emission->position &&
+            emission->schedule->actions[emission->schedule->count - 1].count + span.pieces <=
+                greedy->capacity / MOST_IN &&
+            room_since(&emission->room, emission->position, position, span.pieces + margin) ==
+                emission->position)
+            position = emission->position;
+        greedy_tree_add(&emission->room, position, move->issue, -span.pieces);
+        error = add_action(emission, move, move->first + done, position, &span);
         if (error)
             return error;
         done += (uint32_t)span.pieces;
@@ -151,7 +200,7 @@ static int room_init(struct greedy_tree *room, struct greedy *greedy)
 
 int greedy_emit(struct greedy *greedy, struct schedule *schedule)
 {
-    struct greedy_tree room = {0};
+    struct emission emission = {.greedy = greedy, .schedule = schedule};
     uint32_t count = 0, outs = 0;
     int error;
 
@@ -164,17 +213,14 @@ int greedy_emit(struct greedy *greedy, struct schedule *schedule)
     greedy->move_count = count;
     qsort(greedy->moves, count, sizeof *greedy->moves, by_gap);
     number_moves(greedy, outs);
-    error = room_init(&room, greedy);
+    error = room_init(&emission.room, greedy);
     qsort(greedy->moves, count, sizeof *greedy->moves, by_order);
     for (uint32_t i = 0; i < count && !error; i++) {
         const struct greedy_move *move = &greedy->moves[i];
 
-        if (move->kind == GREEDY_OUT)
-            error = add_action(greedy, schedule, move, move->first, move->count, move->issue);
-        else
-            error = add_in(greedy, schedule, &room, move);
+        error = move->kind == GREEDY_OUT ? add_out(&emission, move) : add_in(&emission, move);
     }
-    free(room.nodes);
+    free(emission.room.nodes);
     if (!error)
         schedule_sort(schedule);
     return error;
