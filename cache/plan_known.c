@@ -225,7 +225,7 @@ static void describe_machine(const struct cache *cache, struct cycle *cycle)
 {
     uint64_t limit = cache->frames.limit, outside = cache->frames.outside;
 
-    cycle->capacity = limit > outside ? (limit - outside) / 100 * (100 - 2) / cycle->frame_size * cycle->frame_size : 0;
+    cycle->capacity = limit > outside ? (limit - outside) / cycle->frame_size * cycle->frame_size : 0;
     cycle->in = cache->link.in;
     cycle->out = cache->link.out;
     cycle->in_both = cache->link.in_both;

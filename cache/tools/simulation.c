@@ -179,8 +179,10 @@ void simulation_catch_up(struct simulation *simulation)
 {
     while (simulation_step(simulation, simulation->host))
         ;
-    if (simulation->host > simulation->device)
+    if (simulation->host > simulation->device) {
         move_to(simulation, simulation->host);
+        pump(simulation); /* what ends a rounding error later has ended now */
+    }
 }
 
 void simulation_waited(struct simulation *simulation)
