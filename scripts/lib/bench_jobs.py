@@ -154,7 +154,7 @@ def main():
         print(f"NOTE: hbmspill-replay has no --plan: no rows for {', '.join(missing)}; greedy is its default")
     model = rows.file_hash(rows.MACHINE)
     try:
-        jobs = [rows.Job(recording.record(name, options.rounds)) for name in options.jobs]
+        jobs = [rows.Job(recording.record(name, options.rounds, rows.live_bytes)) for name in options.jobs]
         print(f"all times are modelled; model/machine.h {model}; plans start cold; bound with at most {options.slots} runs of launches")
         for job in jobs:
             print(

@@ -20,7 +20,6 @@ import runs
 REPLAY = os.path.join(runs.BUILD, "cache", "tools", "hbmspill-replay")
 BOUND = os.path.join(runs.TOP, "scripts", "bound")
 MACHINE = os.path.join(runs.TOP, "model", "machine.h")
-LIVE = 70 << 30  # what a job's live bytes stand for
 SPARE = 1.02  # of live bytes in whole frames, at ratio 1
 FAULT_SECONDS, FAULT_BYTES = 20e-6, 2 << 20  # demand paging as published: a group of faults
 PLANS = {
@@ -68,15 +67,23 @@ def plans_known():
     return {"lru": PLANS["lru"], "greedy": []}, ["optimal"]
 
 
+def load_tape(path, scale=1.0):
+    constants, _ = bound_program.machine()
+    return bound_program.Tape(path, scale, constants["HBM_RATE"], constants["KERNEL_GAP"])
+
+
+def live_bytes(path):
+    return bound_program.live_bytes(load_tape(path))
+
+
 class Job:
-    """A trace and what is the same for all its rows."""
+    """What was recorded of a job, and what is the same for all its rows. What it needs is said by the device's record."""
 
     def __init__(self, recorded):
-        self.name, self.path, self.key = recorded.job, recorded.path, recorded.key
-        constants, self.links = bound_program.machine()
-        rate, gap = constants["HBM_RATE"], constants["KERNEL_GAP"]
-        self.scale = round(LIVE / bound_program.live_bytes(bound_program.Tape(self.path, 1.0, rate, gap)), 1)
-        self.tape = bound_program.Tape(self.path, self.scale, rate, gap)
+        self.name, self.trace, self.record, self.key = recorded.job, recorded.trace, recorded.record, recorded.key
+        self.scale = recorded.scale
+        self.links = bound_program.machine()[1]
+        self.tape = load_tape(self.record, self.scale)
         work = bound_program.Round(self.tape)
         self.live, self.largest, self.compute = bound_program.live_bytes(self.tape), work.largest, work.compute * 1e-9
         self.launches, self.rounds = work.length, self.tape.rounds
@@ -133,7 +140,7 @@ def bound_of(machine, slots):
             return json.load(file)
     except (OSError, ValueError):
         pass
-    done = subprocess.run([runs.PYTHON, BOUND, job.path, *options, "--json"], capture_output=True, text=True, check=False)
+    done = subprocess.run([runs.PYTHON, BOUND, job.record, *options, "--json"], capture_output=True, text=True, check=False)
     if done.returncode not in (0, 3):
         raise recording.Failed(f"scripts/bound ended with {done.returncode}: {done.stderr.strip()}")
     said = json.loads(done.stdout) if done.returncode == 0 else {}
@@ -144,7 +151,7 @@ def bound_of(machine, slots):
 
 def replay(machine, plan, options):
     """What hbmspill-replay says of it: (a dictionary, why not or None). Each starts without a plan that is kept."""
-    command = [REPLAY, machine.job.path, *machine.options(), *options, "--driver-scale", str(machine.driver_scale)]
+    command = [REPLAY, machine.job.trace, *machine.options(), *options, "--driver-scale", str(machine.driver_scale)]
     with tempfile.TemporaryDirectory(prefix="bench-") as empty:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HBMSPILL")} | {"XDG_CACHE_HOME": empty}
         try:
