@@ -92,7 +92,7 @@ def measure(options, jobs, plans):
 
 def show_rows(table):
     print(
-        f"\n{'job':12} {'ratio':>5} {'link':>6} {'transfer':>8} {'plan':8} {'slowdown':>8} {'bound':>7} {'eff.':>6} "
+        f"\n{'job':12} {'ratio':>5} {'link':>6} {'transfer':>8} {'plan':8} {'slowdown':>8} {'from 3rd':>8} {'bound':>7} {'eff.':>6} "
         f"{'in GiB':>7} {'out GiB':>7} {'stalled ms':>10} {'calls/unit':>10}"
     )
     for row in table:
@@ -104,9 +104,9 @@ def show_rows(table):
             continue
         least = row["bound"] / row["compute_seconds"] if row["bound"] else None
         print(
-            f"{head} {row['slowdown']:8.3f} {figures.number(least):>7} {figures.number(row['efficiency']):>6} "
+            f"{head} {row['slowdown']:8.3f} {figures.number(row['slowdown_from_third']):>8} {figures.number(least):>7} {figures.number(row['efficiency']):>6} "
             f"{row['in_bytes'] / GIB:7.2f} {row['out_bytes'] / GIB:7.2f} {row['stalled'] * 1e3:10.2f} "
-            f"{figures.number(row['binding_calls_per_unit'], 1):>10}"
+            f"{figures.number(figures.calls_a_unit(row), 1):>10}"
         )
 
 

@@ -31,6 +31,10 @@ def number(value, digits=3):
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def calls_a_unit(row):
+    return row["binding_calls"] / row["moved_units"] if row["moved_units"] else None
+
+
 def impossible(row):
     """No schedule of swaps can do it: one operation needs more than there is."""
     return row["bound"] is None and not row["fits"]
@@ -104,7 +108,7 @@ def figures(rows):
             _each(f"binding calls a round, fits, {plan}", "0", _select(rows, plan, lambda r: r["ratio"] == 1), lambda r: r["binding_calls"], 0, digits=1)
         )
         found.append(
-            _each(f"binding calls a moved unit, {plan}", "at most 4", _select(rows, plan, spills), lambda r: r["binding_calls_per_unit"], 4, digits=2)
+            _each(f"binding calls a moved unit, {plan}", "at most 4", [r for r in _select(rows, plan, spills) if not r["fits"] or r["moved_units"]], calls_a_unit, 4, digits=2)
         )
     found += [
         _each(
