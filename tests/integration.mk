@@ -5,6 +5,7 @@ integration_tests = \
 	%D%/integration/test_copies \
 	%D%/integration/test_costs \
 	%D%/integration/test_faults \
+	%D%/integration/test_graph_nodes \
 	%D%/integration/test_graphs \
 	%D%/integration/test_kernels \
 	%D%/integration/test_queries \
@@ -41,6 +42,10 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_faults_SOURCES = %D%/integration/test_faults.c
 %C%_integration_test_faults_CFLAGS = $(integration_cflags)
 %C%_integration_test_faults_LDADD = $(integration_libs)
+
+%C%_integration_test_graph_nodes_SOURCES = %D%/integration/test_graph_nodes.c
+%C%_integration_test_graph_nodes_CFLAGS = $(integration_cflags)
+%C%_integration_test_graph_nodes_LDADD = $(integration_libs)
 
 %C%_integration_test_graphs_SOURCES = %D%/integration/test_graphs.c
 %C%_integration_test_graphs_CFLAGS = $(integration_cflags)

@@ -119,6 +119,19 @@
     X(cuGraphAddMemsetNode)                                                                                  \
     X(cuGraphAddChildGraphNode)                                                                              \
     X(cuGraphChildGraphNodeGetGraph)                                                                         \
+    X(cuGraphAddHostNode)                                                                                    \
+    X(cuGraphAddEmptyNode)                                                                                   \
+    X(cuGraphAddEventRecordNode)                                                                             \
+    X(cuGraphAddEventWaitNode)                                                                               \
+    X(cuGraphAddDependencies)                                                                                \
+    X(cuGraphKernelNodeSetAttribute)                                                                         \
+    X(cuGraphMemcpyNodeSetParams)                                                                            \
+    X(cuGraphMemsetNodeSetParams)                                                                            \
+    X(cuGraphNodeSetEnabled)                                                                                 \
+    X(cuGraphExecHostNodeSetParams)                                                                          \
+    X(cuGraphExecEventRecordNodeSetEvent)                                                                    \
+    X(cuGraphExecEventWaitNodeSetEvent)                                                                      \
+    X(cuGraphExecChildGraphNodeSetParams)                                                                    \
     X(cuGraphGetNodes)                                                                                       \
     X(cuGraphAddNode)                                                                                        \
     X(cuGraphConditionalHandleCreate)                                                                        \
