@@ -153,15 +153,14 @@ static int try_program(struct search *search, uint32_t runs, uint32_t slack, boo
 /* With more slack the program only gets slower, but what it says can be done with less luck. */
 static int try_slacks(struct search *search, uint32_t runs, bool apart)
 {
-    int error = -ETIME;
+    int error = 0;
 
-    for (uint32_t slack = 1; slack <= 1 + search->work.frames / 4 && seconds_left(search) > 0; slack *= 4) {
+    for (uint32_t slack = 0; slack <= search->work.frames / 4 && seconds_left(search) > 0;
+         slack = slack ? 4 * slack : 1) {
         double time = 0;
 
         error = try_program(search, runs, slack, apart, &time);
-        if (error == -ENOSPC && slack == 1)
-            error = try_program(search, runs, 0, apart, &time);
-        if (error || time >= search->result.time)
+        if (slack && (error || time >= search->result.time)) /* without slack it is rounded differently */
             break;
     }
     return error == -ENOSPC || error == -ETIME ? 0 : error;

@@ -92,6 +92,7 @@ static void entry(struct model *model, uint32_t row, double value)
 static void interval_column(struct model *model, uint32_t which)
 {
     const struct plan_interval *interval = &model->work->intervals[which];
+    const struct cycle_buffer *buffer = &model->work->cycle->buffers[interval->buffer];
     uint32_t begin = model_interval_begin(model, interval), end = model_interval_end(model, interval);
     uint32_t slots = model->slots, times;
     double share = fmin(1, (double)(interval->to - interval->from) / model->work->cycle->length);
@@ -100,8 +101,9 @@ static void interval_column(struct model *model, uint32_t which)
         return;
     model->column_of[which] = model->columns;
     /* Of two that serve alike, the one that is away for longer leaves more room for chance. */
-    column_begin(model, 0, interval->pieces,
-                 1e-3 * (2 - share) * (model->out + (interval->tail ? 0 : model->in)));
+    /* What never dies does not stay in HBM for ever: it leaves before the round's next one of its kind. */
+    column_begin(model, interval->tail && buffer->death == CYCLE_NEVER ? interval->pieces : 0,
+                 interval->pieces, 1e-3 * (2 - share) * (model->out + (interval->tail ? 0 : model->in)));
     entry(model, row_backlog(begin % slots), -1);
     if (!interval->tail)
         entry(model, row_early(end % slots), 1);
