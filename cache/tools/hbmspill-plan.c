@@ -169,36 +169,52 @@ static void say(const struct request *request, const char *what, const struct cy
                 result->out / (1 << 20), result->misses);
 }
 
+/* The time of the schedule that the shim made itself, or -errno. */
+static int run_greedy(const struct request *request, const struct cycle *cycle, double *time)
+{
+    struct cycle_result result;
+    struct schedule *greedy;
+    int error = schedule_greedy(cycle, &greedy);
+
+    if (error)
+        return error;
+    error = cycle_run_once(cycle, greedy, &result);
+    schedule_free(greedy);
+    if (error)
+        return error;
+    say(request, "greedy", &result);
+    *time = result.time;
+    return 0;
+}
+
 static int plan(const struct request *request, const struct cycle *cycle)
 {
     struct plan_options options = {.seconds = 0.9 * request->seconds,
                                    .report = request->report ? stderr : NULL};
-    struct cycle_result simple, planned;
-    struct schedule *schedule;
-    char why[160];
-    int error = cycle_run_once(cycle, NULL, &simple);
+    struct cycle_result result;
+    struct schedule *schedule = NULL;
+    char why[160] = "";
+    double greedy = 0;
+    int error = run_greedy(request, cycle, &greedy);
 
     if (error) {
         fprintf(stderr, "hbmspill-plan: %s: %s\n", request->cycle,
                 error == -ENOSPC ? "an operation touches more than fits into HBM" : strerror(-error));
         return 1;
     }
-    say(request, "without a plan", &simple);
-    if (simple.stall <= 1e-9 * simple.compute)
-        return 3;
     error = plan_optimal(cycle, &options, &schedule, why, sizeof why);
     if (!error)
-        error = cycle_run_once(cycle, schedule, &planned);
+        error = cycle_run_once(cycle, schedule, &result);
     if (error) {
-        fprintf(stderr, "hbmspill-plan: %s: %s\n", request->cycle, why);
+        fprintf(stderr, "hbmspill-plan: %s: %s\n", request->cycle, *why ? why : strerror(-error));
+        schedule_free(schedule);
         return 1;
     }
-    say(request, "planned", &planned);
-    if (planned.time >= simple.time) {
+    say(request, "planned", &result);
+    if (result.time >= greedy) {
         schedule_free(schedule);
         return 3;
     }
-    schedule->predicted = planned.time;
     error = write_plan(request->plan, schedule);
     if (error)
         fprintf(stderr, "hbmspill-plan: %s: %s\n", request->plan, strerror(-error));

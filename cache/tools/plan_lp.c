@@ -14,6 +14,10 @@
 /* And an operation that lacks something, of the round. */
 #define MISS_WEIGHT 0.0005
 
+/* What twice as many runs have to gain to be doubled again, and what is as good as the bound. */
+#define GAIN 0.999
+#define CLOSE 1.002
+
 enum { COARSE = 512 }; /* runs, at first */
 
 struct search {
@@ -62,14 +66,14 @@ static int judge(struct search *search, struct schedule *schedule, const char *n
         return error;
     }
     value = score(search, &result, schedule->count);
-    if (search->options->report)
-        fprintf(search->options->report, "  %s: %.4f ms, in %.0f out %.0f frames, %u misses, %u actions\n",
-                name, result.time * 1e-6, result.in / (double)search->cycle->frame_size,
-                result.out / (double)search->cycle->frame_size, result.misses, schedule->count);
     if (search->best && value >= search->score) {
         schedule_free(schedule);
         return 0;
     }
+    if (search->options->report)
+        fprintf(search->options->report, "  %s: %.4f ms, in %.0f out %.0f frames, %u misses, %u actions\n",
+                name, result.time * 1e-6, result.in / (double)search->cycle->frame_size,
+                result.out / (double)search->cycle->frame_size, result.misses, schedule->count);
     schedule_free(search->best);
     search->best = schedule;
     search->result = result;
@@ -88,6 +92,14 @@ static int try_none(struct search *search)
     return judge(search, none, "no action");
 }
 
+static int try_greedy(struct search *search)
+{
+    struct schedule *greedy;
+    int error = schedule_greedy(search->cycle, &greedy);
+
+    return error ? error : judge(search, greedy, "greedy");
+}
+
 static int try_build(struct search *search, const struct plan_flow *flow, const struct plan_build *how)
 {
     struct schedule *schedule;
@@ -96,32 +108,30 @@ static int try_build(struct search *search, const struct plan_flow *flow, const 
 
     if (error)
         return error;
-    snprintf(name, sizeof name, "out lead %g, in lead %g, chunk %u, by need %d", how->out_lead, how->in_lead,
-             how->chunk, how->out_by_need);
+    snprintf(name, sizeof name, "out lead %g, in lead %g, chunk %u", how->out_lead, how->in_lead, how->chunk);
     return judge(search, schedule, name);
 }
 
+/*
+ * As soon as a buffer may leave it does, or not before the program needs it to, so that what is needed sooner
+ * can leave first. Copies in as the program has them, or sooner.
+ */
 static int try_flow(struct search *search, const struct plan_flow *flow)
 {
-    static const double out_leads[] = {1e9, 0, 4}, in_leads[] = {0, 1, 3, 8};
-    const uint32_t chunks[] = {search->chunk, 4 * search->chunk, 16 * search->chunk};
-    int error;
+    static const double out_leads[] = {INFINITY, 0, 4}, in_leads[] = {0, 1, 3, 8};
+    int error = 0;
 
-    for (unsigned need = 0; need < 2; need++)
-        for (unsigned c = 0; c < sizeof chunks / sizeof *chunks; c++)
-            for (unsigned o = 0; o < sizeof out_leads / sizeof *out_leads; o++)
-                for (unsigned i = 0; i < sizeof in_leads / sizeof *in_leads; i++) {
+    for (uint32_t chunk = search->chunk; chunk <= 16 * search->chunk; chunk *= 4)
+        for (unsigned o = 0; o < sizeof out_leads / sizeof *out_leads; o++)
+            for (unsigned i = 0; i < sizeof in_leads / sizeof *in_leads; i++) {
+                if (!error && seconds_left(search) > 0)
                     error = try_build(search, flow,
                                       &(struct plan_build){.out_lead = out_leads[o],
                                                            .in_lead = in_leads[i],
-                                                           .chunk = chunks[c],
-                                                           .out_by_need = need});
-                    if (error)
-                        return error;
-                    if (seconds_left(search) <= 0)
-                        return 0;
-                }
-    return 0;
+                                                           .chunk = chunk,
+                                                           .out_by_need = isfinite(out_leads[o])});
+            }
+    return error;
 }
 
 static int try_program(struct search *search, uint32_t runs, uint32_t slack, bool apart, double *time)
@@ -166,32 +176,30 @@ static int try_slacks(struct search *search, uint32_t runs, bool apart)
     return error == -ENOSPC || error == -ETIME ? 0 : error;
 }
 
+/* Runs of operations first; then finer ones, while that helps and there is time. */
 static int search_all(struct search *search)
 {
     const struct cycle *cycle = search->cycle;
-    double piece = (double)cycle->frame_size * 1e9 / fmax(cycle->in, cycle->out);
-    int error;
+    double piece = (double)cycle->frame_size * 1e9 / fmax(cycle->in, cycle->out), before;
+    uint32_t runs = COARSE;
+    int error = try_none(search);
 
-    error = try_none(search);
-    if (error)
-        return error;
+    if (!error)
+        error = try_greedy(search);
     search->chunk = 1 + (uint32_t)fmin(1e6, MACHINE_COPY_LATENCY / (0.1 * piece));
-    for (unsigned fine = 0; fine < 2; fine++) {
-        uint32_t runs = fine ? cycle->length : COARSE;
-
-        if (fine && cycle->length <= COARSE)
-            break;
-        if (search->options->report &&
-            !plan_model_bound(&search->work, runs, seconds_left(search), &search->bound))
+    do {
+        before = search->score;
+        search->bound = 0;
+        if (!error && plan_model_bound(&search->work, runs, seconds_left(search), &search->bound) == 0 &&
+            search->options->report)
             fprintf(search->options->report, "bound: %.4f ms, after %.3f s\n", search->bound * 1e-6,
                     processor_seconds() - search->begin);
-        for (unsigned apart = 0; apart < 2; apart++) {
+        for (unsigned apart = 0; apart < 2 && !error; apart++)
             error = try_slacks(search, runs, apart);
-            if (error)
-                return error;
-        }
-    }
-    return 0;
+        runs *= 2;
+    } while (!error && runs / 2 < cycle->length && seconds_left(search) > 0 &&
+             search->score < GAIN * before && search->result.time > CLOSE * search->bound);
+    return error;
 }
 
 static void explain(int error, char *why, size_t why_size)
