@@ -15,83 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IN_HAND = 2, NONE = UINT32_MAX, PATIENCE = 16 };
+enum { IN_HAND = 2, PATIENCE = 16 };
 
 /* The way around the circle. Positions are absolute, the first one is `length' or more. */
 struct sweep {
     struct greedy *greedy;
     int64_t at, patience;
 };
-
-/* --- The gap that ends last -------------------------------------------------------------------------------
- */
-
-static int64_t gap_end(const struct greedy *greedy, uint32_t gap)
-{
-    return (int64_t)greedy->gaps[gap].from + greedy->gaps[gap].length;
-}
-
-static uint32_t later(const struct greedy *greedy, uint32_t a, uint32_t b)
-{
-    if (a == NONE || b == NONE)
-        return a == NONE ? b : a;
-    return gap_end(greedy, b) > gap_end(greedy, a) ? b : a;
-}
-
-static void tree_set(struct greedy *greedy)
-{
-    greedy->best[1] = NONE;
-    for (uint32_t i = 0; i < greedy->gap_count; i++)
-        greedy->best[greedy->leaves + i] = i;
-    for (uint32_t i = greedy->leaves - 1; i; i--)
-        greedy->best[i] = later(greedy, greedy->best[2 * i], greedy->best[2 * i + 1]);
-}
-
-static void tree_remove(struct greedy *greedy, uint32_t gap)
-{
-    uint32_t i = greedy->leaves + gap;
-
-    greedy->best[i] = NONE;
-    for (i /= 2; i; i /= 2)
-        greedy->best[i] = later(greedy, greedy->best[2 * i], greedy->best[2 * i + 1]);
-}
-
-/* Of gaps that begin at phases from `first' to `last'. */
-static uint32_t tree_find(const struct greedy *greedy, int64_t first, int64_t last)
-{
-    uint32_t found = NONE, a, b;
-
-    if (first > last)
-        return NONE;
-    a = greedy->first_gap[first] + greedy->leaves;
-    b = greedy->first_gap[last + 1] + greedy->leaves;
-    for (; a < b; a /= 2, b /= 2) {
-        if (a & 1)
-            found = later(greedy, found, greedy->best[a++]);
-        if (b & 1)
-            found = later(greedy, found, greedy->best[--b]);
-    }
-    return found;
-}
-
-/* The gap that begins at positions first to last, less than a round apart, and ends last: its beginning. */
-static int64_t find_gap(const struct greedy *greedy, int64_t first, int64_t last, uint32_t *gap)
-{
-    int64_t length = greedy->length, turn = last / length * length;
-    uint32_t old = NONE, young;
-
-    if (first < turn) {
-        old = tree_find(greedy, first - turn + length, length - 1);
-        first = turn;
-    }
-    young = tree_find(greedy, first - turn, last - turn);
-    if (old != NONE && (young == NONE || gap_end(greedy, old) - length >= gap_end(greedy, young))) {
-        *gap = old;
-        return turn - length + greedy->gaps[old].from;
-    }
-    *gap = young;
-    return young == NONE ? 0 : turn + greedy->gaps[young].from;
-}
 
 /* --- Reserving --------------------------------------------------------------------------------------------
  */
@@ -128,8 +58,7 @@ static int add_move(struct greedy *greedy, struct greedy_move *move)
 
 static void pause_add(struct greedy *greedy, int64_t slot, int64_t ticks)
 {
-    greedy_link_add(&greedy->link[GREEDY_OUT], slot, ticks);
-    greedy_link_add(&greedy->link[GREEDY_IN], slot, ticks);
+    greedy_links_add(greedy->link, slot, ticks);
     greedy->stalled += ticks;
 }
 
@@ -212,7 +141,7 @@ static int64_t evict(struct sweep *sweep, uint32_t gap, int64_t from, int64_t co
         return count;
     chosen->away += (uint32_t)count;
     if (chosen->away == chosen->pieces)
-        tree_remove(sweep->greedy, gap);
+        greedy_gap_exhausted(sweep->greedy, gap);
     return chosen->tail ? count : reserve_in(sweep, gap, from, count);
 }
 
@@ -268,6 +197,22 @@ static int64_t shift(struct sweep *sweep, int64_t count)
 /* --- Around the circle ------------------------------------------------------------------------------------
  */
 
+/*
+ * The gap that spans the place and begins at positions first to last that is best: one whose pieces need not
+ * return, else that which ends last.
+ */
+static int64_t find_gap(const struct sweep *sweep, int64_t first, int64_t last, uint32_t *gap)
+{
+    const struct greedy *greedy = sweep->greedy;
+    int64_t from = greedy_gap_find(greedy, true, first, last, gap);
+
+    if (*gap == GREEDY_NONE || from + greedy->gaps[*gap].length <= sweep->at)
+        from = greedy_gap_find(greedy, false, first, last, gap);
+    if (*gap != GREEDY_NONE && from + greedy->gaps[*gap].length <= sweep->at)
+        *gap = GREEDY_NONE;
+    return from;
+}
+
 static int make_room(struct sweep *sweep, int64_t needed)
 {
     struct greedy *greedy = sweep->greedy;
@@ -276,15 +221,15 @@ static int make_room(struct sweep *sweep, int64_t needed)
 
     while (needed > 0) {
         int64_t slot = greedy_link_before(link, bound, 2 * first), from, count = 0;
-        uint32_t gap = NONE;
+        uint32_t gap = GREEDY_NONE;
 
         if (slot >= 0)
-            from = find_gap(greedy, first, (slot - 1) / 2, &gap);
-        if (gap == NONE || from + greedy->gaps[gap].length <= sweep->at) {
+            from = find_gap(sweep, first, (slot - 1) / 2, &gap);
+        if (gap == GREEDY_NONE) {
             /* No link time for any of them: the machine pauses. */
             bound = 2 * sweep->at;
-            from = find_gap(greedy, first, sweep->at - 1, &gap);
-            if (gap == NONE || from + greedy->gaps[gap].length <= sweep->at) {
+            from = find_gap(sweep, first, sweep->at - 1, &gap);
+            if (gap == GREEDY_NONE) {
                 count = shift(sweep, needed);
                 return count < 0 ? (int)count : 0;
             }
@@ -318,12 +263,9 @@ static int choose(struct greedy *greedy, int64_t patience)
 
     greedy->move_count = greedy->taken_count = 0;
     greedy->stalled = 0;
-    for (uint32_t i = 0; i < greedy->gap_count; i++)
-        greedy->gaps[i].away = 0;
-    for (uint32_t i = 0; i < 2; i++)
-        greedy_link_set(&greedy->link[i], greedy->cycle);
+    greedy_links_set(greedy->link, greedy->cycle);
     greedy_tree_set(&greedy->lack, greedy->demand);
-    tree_set(greedy);
+    greedy_gaps_reset(greedy);
     sweep.at = (int64_t)greedy->begin + greedy->length;
     for (uint32_t i = 0; i < greedy->length && !error; i++, sweep.at++)
         error = make_room(&sweep, greedy_tree_value(&greedy->lack, sweep.at));
@@ -366,7 +308,8 @@ static void greedy_free(struct greedy *greedy)
     free(greedy->demand);
     free(greedy->gaps);
     free(greedy->first_gap);
-    free(greedy->best);
+    for (uint32_t i = 0; i < 2; i++)
+        free(greedy->last[i]);
     free(greedy->moves);
     free(greedy->lack.nodes);
     free(greedy->taken);
@@ -385,15 +328,10 @@ int schedule_greedy(const struct cycle *cycle, struct schedule **out)
     schedule->cycle_hash = cycle_hash(cycle);
     greedy.capacity = (int64_t)(cycle->capacity / cycle->frame_size) - IN_HAND;
     if (greedy_find_gaps(&greedy) || greedy_tree_init(&greedy.lack, cycle->length) ||
-        greedy_link_init(&greedy.link[GREEDY_OUT], cycle, cycle->out) ||
-        greedy_link_init(&greedy.link[GREEDY_IN], cycle, cycle->in))
+        greedy_links_init(greedy.link, cycle))
         goto done;
     for (uint32_t i = 0; i < cycle->length; i++)
         greedy.demand[i] -= greedy.capacity;
-    greedy.leaves = greedy.gap_count ? greedy.gap_count : 1;
-    greedy.best = malloc(2 * (size_t)greedy.leaves * sizeof *greedy.best);
-    if (!greedy.best)
-        goto done;
     error = choose_best(&greedy);
     schedule->predicted = predicted(&greedy);
     if (!error)

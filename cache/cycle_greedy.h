@@ -12,7 +12,7 @@
 
 #include "cache/cycle.h"
 
-enum { GREEDY_OUT, GREEDY_IN, GREEDY_TICKS = 16 };
+enum { GREEDY_OUT, GREEDY_IN, GREEDY_TICKS = 16, GREEDY_NONE = UINT32_MAX };
 
 /* Between two uses of a buffer that have an operation between them, or behind the last one. */
 struct greedy_gap {
@@ -43,7 +43,9 @@ struct greedy_link {
     int64_t *left;  /* ticks */
     uint64_t *some; /* bit of a slot: there is something left in it */
     uint32_t slots;
-    int64_t piece;              /* ticks it takes */
+    int64_t piece; /* ticks it takes */
+    struct greedy_link *other;
+    int64_t share;              /* how much of the ticks taken is lost to the other direction */
     struct greedy_taken *taken; /* by the last call of greedy_link_take */
     uint32_t taken_count;
 };
@@ -70,8 +72,8 @@ struct greedy {
     struct greedy_gap *gaps; /* ascending by `from' */
     uint32_t *first_gap;     /* by phase; one more at the end */
     uint32_t gap_count;
-    uint32_t *best; /* a tree over gaps: of those with something left, the one that ends last */
-    uint32_t leaves;
+    uint32_t *
+        last[2]; /* trees over gaps, of tails the second: of those with pieces left, the one that ends last */
     struct greedy_link link[2];
     struct greedy_tree lack; /* by phase: pieces too many in HBM; below 0: room */
     struct greedy_move *moves;
@@ -84,15 +86,24 @@ struct greedy {
 
 /* cycle_greedy_gaps.c: demand and gaps. -ENOMEM. */
 int greedy_find_gaps(struct greedy *greedy);
+/* Nothing is away. */
+void greedy_gaps_reset(struct greedy *greedy);
+void greedy_gap_exhausted(struct greedy *greedy, uint32_t gap);
+/*
+ * Of the gaps that begin at positions first to last, at most a round, and have pieces left: the one that ends
+ * last, GREEDY_NONE where there is none; the position it begins at.
+ */
+int64_t greedy_gap_find(const struct greedy *greedy, bool tail, int64_t first, int64_t last, uint32_t *gap);
 
-/* cycle_greedy_link.c. Slots may be beyond the circle. -ENOMEM. */
-int greedy_link_init(struct greedy_link *link, const struct cycle *cycle, double rate);
-/* Before anything is reserved. */
-void greedy_link_set(struct greedy_link *link, const struct cycle *cycle);
+/* cycle_greedy_link.c, on both links. Slots may be beyond the circle. -ENOMEM. */
+int greedy_links_init(struct greedy_link *links, const struct cycle *cycle);
+/* Nothing is reserved, there are no pauses. */
+void greedy_links_set(struct greedy_link *links, const struct cycle *cycle);
+void greedy_links_add(struct greedy_link *links, int64_t slot, int64_t ticks);
 void greedy_link_free(struct greedy_link *link);
 /* Last slot with something left before `slot', from `begin' on; -1: none. */
 int64_t greedy_link_before(const struct greedy_link *link, int64_t slot, int64_t begin);
-void greedy_link_add(struct greedy_link *link, int64_t slot, int64_t ticks);
+void greedy_link_give_back(struct greedy_link *link, const struct greedy_taken *taken, uint32_t count);
 /*
  * Takes time between begin and end, from the one or from the other on: for up to `most' pieces in one slot,
  * or for one over several. False: there is not enough for one.

@@ -151,8 +151,7 @@ static int add_in(struct emission *emission, const struct greedy_move *move)
     int64_t to = gap->from + gap->length, gone = move->complete / 2 + 1, margin = greedy->capacity / MARGIN;
     uint32_t done = 0;
 
-    for (uint32_t i = move->taken; i < move->taken + move->taken_count; i++)
-        greedy_link_add(&greedy->link[GREEDY_IN], greedy->taken[i].slot, greedy->taken[i].ticks);
+    greedy_link_give_back(&greedy->link[GREEDY_IN], greedy->taken + move->taken, move->taken_count);
     while (done < move->count) {
         int64_t count = move->count - done, position;
         int64_t since = room_since(&emission->room, gone, move->issue, count + margin);
@@ -211,6 +210,8 @@ int greedy_emit(struct greedy *greedy, struct schedule *schedule)
         greedy->moves[count++] = greedy->moves[i];
     }
     greedy->move_count = count;
+    if (!count)
+        return 0;
     qsort(greedy->moves, count, sizeof *greedy->moves, by_gap);
     number_moves(greedy, outs);
     error = room_init(&emission.room, greedy);

@@ -83,5 +83,91 @@ int greedy_find_gaps(struct greedy *greedy)
         add_buffer(greedy, i);
     for (uint32_t i = 1; i < greedy->length; i++)
         greedy->demand[i] += greedy->demand[i - 1];
+    for (uint32_t i = 0; i < 2; i++) {
+        greedy->last[i] = malloc(2 * (size_t)(greedy->gap_count + 1) * sizeof *greedy->last[i]);
+        if (!greedy->last[i])
+            return -ENOMEM;
+    }
     return sort_gaps(greedy);
+}
+
+/* --- The gap that ends last --- */
+
+static int64_t gap_end(const struct greedy *greedy, uint32_t gap)
+{
+    return (int64_t)greedy->gaps[gap].from + greedy->gaps[gap].length;
+}
+
+static uint32_t later(const struct greedy *greedy, uint32_t a, uint32_t b)
+{
+    if (a == GREEDY_NONE || b == GREEDY_NONE)
+        return a == GREEDY_NONE ? b : a;
+    return gap_end(greedy, b) > gap_end(greedy, a) ? b : a;
+}
+
+static void update(const struct greedy *greedy, uint32_t *last, uint32_t node)
+{
+    last[node] = later(greedy, last[2 * node], last[2 * node + 1]);
+}
+
+void greedy_gaps_reset(struct greedy *greedy)
+{
+    uint32_t leaves = greedy->gap_count;
+
+    for (uint32_t i = 0; i < leaves; i++) {
+        struct greedy_gap *gap = &greedy->gaps[i];
+
+        gap->away = 0;
+        greedy->last[gap->tail][leaves + i] = i;
+        greedy->last[!gap->tail][leaves + i] = GREEDY_NONE;
+    }
+    for (uint32_t tail = 0; tail < 2; tail++)
+        for (uint32_t i = leaves; --i > 0;)
+            update(greedy, greedy->last[tail], i);
+}
+
+void greedy_gap_exhausted(struct greedy *greedy, uint32_t gap)
+{
+    uint32_t *last = greedy->last[greedy->gaps[gap].tail], i = greedy->gap_count + gap;
+
+    last[i] = GREEDY_NONE;
+    for (i /= 2; i; i /= 2)
+        update(greedy, last, i);
+}
+
+/* Of gaps that begin at phases from `first' to `last'. */
+static uint32_t find(const struct greedy *greedy, bool tail, int64_t first, int64_t last)
+{
+    uint32_t found = GREEDY_NONE, a, b;
+
+    if (first > last)
+        return GREEDY_NONE;
+    a = greedy->first_gap[first] + greedy->gap_count;
+    b = greedy->first_gap[last + 1] + greedy->gap_count;
+    for (; a < b; a /= 2, b /= 2) {
+        if (a & 1)
+            found = later(greedy, found, greedy->last[tail][a++]);
+        if (b & 1)
+            found = later(greedy, found, greedy->last[tail][--b]);
+    }
+    return found;
+}
+
+int64_t greedy_gap_find(const struct greedy *greedy, bool tail, int64_t first, int64_t last, uint32_t *gap)
+{
+    int64_t length = greedy->length, turn = last / length * length;
+    uint32_t old = GREEDY_NONE, young;
+
+    if (first < turn) {
+        old = find(greedy, tail, first - turn + length, length - 1);
+        first = turn;
+    }
+    young = find(greedy, tail, first - turn, last - turn);
+    if (old != GREEDY_NONE &&
+        (young == GREEDY_NONE || gap_end(greedy, old) - length >= gap_end(greedy, young))) {
+        *gap = old;
+        return turn - length + greedy->gaps[old].from;
+    }
+    *gap = young;
+    return young == GREEDY_NONE ? 0 : turn + greedy->gaps[young].from;
 }

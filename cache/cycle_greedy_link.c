@@ -2,7 +2,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int greedy_link_init(struct greedy_link *link, const struct cycle *cycle, double rate)
+enum { SHARE = 1024 }; /* share is in parts of it */
+
+/* Longest times that are told apart: sums of them must not overflow. */
+static const double most_piece = 1e11, most_operation = 1e13;
+
+static int init(struct greedy_link *link, const struct cycle *cycle, double rate)
 {
     double piece = (double)cycle->frame_size * 1e9 * GREEDY_TICKS / rate;
 
@@ -12,18 +17,40 @@ int greedy_link_init(struct greedy_link *link, const struct cycle *cycle, double
     link->taken = malloc(link->slots * sizeof *link->taken);
     if (!link->left || !link->some || !link->taken)
         return -ENOMEM;
-    link->piece = piece < 1 ? 1 : piece < 1e15 ? (int64_t)piece : (int64_t)1e15;
+    link->piece = piece < 1 ? 1 : (int64_t)(piece < most_piece ? piece : most_piece);
     return 0;
 }
 
-void greedy_link_set(struct greedy_link *link, const struct cycle *cycle)
+/*
+ * While a direction moves a byte in the time 1 / `both' in which it has the other beside it, that one loses
+ * what it would have moved alone, 1 - other_both / other of it.
+ */
+static int64_t share(double rate, double both, double other, double other_both)
+{
+    double part = rate / both * (1 - other_both / other);
+
+    return part > 0 ? (int64_t)((part < 4 ? part : 4) * SHARE) : 0;
+}
+
+int greedy_links_init(struct greedy_link *links, const struct cycle *cycle)
+{
+    links[GREEDY_OUT].other = &links[GREEDY_IN];
+    links[GREEDY_IN].other = &links[GREEDY_OUT];
+    links[GREEDY_OUT].share = share(cycle->out, cycle->out_both, cycle->in, cycle->in_both);
+    links[GREEDY_IN].share = share(cycle->in, cycle->in_both, cycle->out, cycle->out_both);
+    return init(&links[GREEDY_OUT], cycle, cycle->out) || init(&links[GREEDY_IN], cycle, cycle->in) ? -ENOMEM
+                                                                                                    : 0;
+}
+
+void greedy_links_set(struct greedy_link *links, const struct cycle *cycle)
 {
     for (uint32_t i = 0; i < cycle->length; i++) {
         double ticks = cycle->ops[i].duration * GREEDY_TICKS;
 
-        link->left[2 * i] = link->left[2 * i + 1] = 0;
-        greedy_link_add(link, 2 * i, ticks < 1e15 ? (int64_t)ticks : (int64_t)1e15);
-        greedy_link_add(link, 2 * i + 1, 0);
+        for (uint32_t k = 0; k < 2; k++)
+            links[k].left[2 * i] = links[k].left[2 * i + 1] = 0;
+        greedy_links_add(links, 2 * i, (int64_t)(ticks < most_operation ? ticks : most_operation));
+        greedy_links_add(links, 2 * i + 1, 0);
     }
 }
 
@@ -32,6 +59,63 @@ void greedy_link_free(struct greedy_link *link)
     free(link->left);
     free(link->some);
     free(link->taken);
+}
+
+/* What it may take of a slot: not more than the other has left to lose. */
+static int64_t available(const struct greedy_link *link, int64_t at)
+{
+    int64_t left = link->left[at], others = link->other->left[at];
+
+    if (!link->share || others > INT64_MAX / SHARE)
+        return left;
+    others = others * SHARE / link->share;
+    return others < left ? others : left;
+}
+
+static void note(struct greedy_link *link, int64_t at)
+{
+    if (available(link, at) > 0)
+        link->some[at / 64] |= UINT64_C(1) << (at % 64);
+    else
+        link->some[at / 64] &= ~(UINT64_C(1) << (at % 64));
+}
+
+void greedy_links_add(struct greedy_link *links, int64_t slot, int64_t ticks)
+{
+    int64_t at = slot % links->slots;
+
+    links[GREEDY_OUT].left[at] += ticks;
+    links[GREEDY_IN].left[at] += ticks;
+    note(&links[GREEDY_OUT], at);
+    note(&links[GREEDY_IN], at);
+}
+
+/* By the other, rounded up, so that what is available is used up in the end. */
+static int64_t lost(const struct greedy_link *link, int64_t ticks)
+{
+    return ticks / SHARE * link->share + (ticks % SHARE * link->share + SHARE - 1) / SHARE;
+}
+
+static void take(struct greedy_link *link, int64_t slot, int64_t ticks)
+{
+    int64_t at = slot % link->slots;
+
+    link->left[at] -= ticks;
+    link->other->left[at] -= lost(link, ticks);
+    note(link, at);
+    note(link->other, at);
+}
+
+void greedy_link_give_back(struct greedy_link *link, const struct greedy_taken *taken, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t at = taken[i].slot % link->slots;
+
+        link->left[at] += taken[i].ticks;
+        link->other->left[at] += lost(link, taken[i].ticks);
+        note(link, at);
+        note(link->other, at);
+    }
 }
 
 /* First bit from `begin' on, before `end', of bits that do not wrap; -1: none. */
@@ -107,24 +191,6 @@ int64_t greedy_link_before(const struct greedy_link *link, int64_t slot, int64_t
     return -1;
 }
 
-void greedy_link_add(struct greedy_link *link, int64_t slot, int64_t ticks)
-{
-    int64_t at = slot % link->slots;
-
-    link->left[at] += ticks;
-    if (link->left[at] > 0)
-        link->some[at / 64] |= UINT64_C(1) << (at % 64);
-    else
-        link->some[at / 64] &= ~(UINT64_C(1) << (at % 64));
-}
-
-static void give_back(struct greedy_link *link)
-{
-    for (; link->taken_count; link->taken_count--)
-        greedy_link_add(link, link->taken[link->taken_count - 1].slot,
-                        link->taken[link->taken_count - 1].ticks);
-}
-
 bool greedy_link_take(struct greedy_link *link, int64_t begin, int64_t end, bool backwards, int64_t most,
                       struct greedy_span *span)
 {
@@ -136,10 +202,10 @@ bool greedy_link_take(struct greedy_link *link, int64_t begin, int64_t end, bool
         int64_t left, ticks;
 
         if (slot < 0) {
-            give_back(link);
+            greedy_link_give_back(link, link->taken, link->taken_count);
             return false;
         }
-        left = link->left[slot % link->slots];
+        left = available(link, slot % link->slots);
         ticks = left < missing ? left : missing;
         if (!link->taken_count) {
             span->pieces = left / link->piece < most ? left / link->piece : most;
@@ -150,7 +216,7 @@ bool greedy_link_take(struct greedy_link *link, int64_t begin, int64_t end, bool
             span->first = slot;
         else
             span->last = slot;
-        greedy_link_add(link, slot, -ticks);
+        take(link, slot, ticks);
         link->taken[link->taken_count].slot = slot;
         link->taken[link->taken_count++].ticks = ticks;
         missing -= ticks;
