@@ -162,7 +162,17 @@ static void make_one(struct cache *cache)
     }
 }
 
-int cache_borrow(struct cache *cache, struct cache_loan *loan, bool insist, uint64_t *wait)
+/* No copy of the cache's own is queued or running. */
+static bool quiet(struct cache *cache, struct wait *wait)
+{
+    struct edges copies = {.mask = 0};
+
+    edges_add(&copies, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
+    edges_add(&copies, STREAM_OUT, cache->streams.stream[STREAM_OUT].seq);
+    return completed(cache, &copies, wait);
+}
+
+int cache_borrow(struct cache *cache, struct cache_loan *loan, unsigned flags, uint64_t *wait)
 {
     struct cache_loan taken = {.size = cache->frames.size};
     struct wait in_use = {.known = false};
@@ -170,8 +180,11 @@ int cache_borrow(struct cache *cache, struct cache_loan *loan, bool insist, uint
 
     pthread_mutex_lock(&cache->lock);
     cache->in_flight++;
-    taken.frame = take_frame(cache, &in_use);
-    if (!taken.frame && insist && !in_use.known) {
+    if (!(flags & LOAN_BUSY) && !quiet(cache, &in_use))
+        error = -EBUSY;
+    if (!error)
+        taken.frame = take_frame(cache, &in_use);
+    if (!error && !taken.frame && flags & LOAN_EVICT && !in_use.known) {
         make_one(cache);
         taken.frame = take_frame(cache, &in_use);
     }

@@ -20,12 +20,16 @@ struct cache_loan {
     struct slot *slot;
 };
 
+enum {
+    LOAN_EVICT = 1, /* where nothing is idle a frame is made free, by moving out as much as leaves one */
+    LOAN_BUSY = 2,  /* even while copies of the cache's own are under way, which take part of the link */
+};
+
 /*
- * -EAGAIN: nothing is idle yet, but after the event *wait there is more. -EBUSY: nothing is idle now; insist:
- * then a frame is made free, by moving out as much as leaves one. -ENOMEM: the host tier is too small for it,
- * or the system pins no more. -EIO: the driver.
+ * -EAGAIN: nothing is idle yet, but after the event *wait there is more. -EBUSY: nothing is idle now.
+ * -ENOMEM: the host tier is too small for it, or the system pins no more. -EIO: the driver.
  */
-int cache_borrow(struct cache *cache, struct cache_loan *loan, bool insist, uint64_t *wait);
+int cache_borrow(struct cache *cache, struct cache_loan *loan, unsigned flags, uint64_t *wait);
 /*
  * idle: everything queued on it has completed; the slot stays pinned, in the pool. Where that is not known,
  * after errors of the driver, nobody gets the memory any more.

@@ -135,20 +135,48 @@ void costs_put_json(struct text *text)
     symbols_done();
 }
 
-static void log_row(const struct cost *cost)
+/* How many of the innermost frames all rows have in common: the job's allocator, of no interest. */
+static unsigned shared_frames(const struct cost *costs, unsigned rows)
 {
-    const struct dearest_row *row = &cost->row;
-    void *addresses[CALLSITE_FRAMES];
-    unsigned count = callsite_addresses(row->site, addresses);
-    char site[1024] = "";
+    void *first[CALLSITE_FRAMES], *addresses[CALLSITE_FRAMES];
+    unsigned shared = CALLSITE_FRAMES, sites = 0;
 
-    for (unsigned i = 0; i < count && i < FRAMES_LOG; i++) {
-        size_t length = strlen(site);
-        char name[200];
+    for (unsigned i = 0; i < rows; i++) {
+        unsigned count = callsite_addresses(costs[i].row.site, sites ? addresses : first), same = 0;
+
+        if (!count)
+            continue;
+        while (sites && same < count && same < shared && addresses[same] == first[same])
+            same++;
+        shared = sites++ ? same : count;
+    }
+    return sites > 1 ? shared : 0;
+}
+
+/* Without the first `skip' frames, where there are more. */
+static void site_text(uint32_t site, unsigned skip, char *text, size_t size)
+{
+    void *addresses[CALLSITE_FRAMES];
+    unsigned count = callsite_addresses(site, addresses);
+    char name[200];
+
+    if (skip >= count)
+        skip = 0;
+    snprintf(text, size, "%s", count ? skip ? "... < " : "" : "unknown");
+    for (unsigned i = skip; i < count && i < skip + FRAMES_LOG; i++) {
+        size_t length = strlen(text);
 
         symbol_text(addresses[i], name, sizeof name);
-        snprintf(site + length, sizeof site - length, "%s%s", i ? " < " : "", name);
+        snprintf(text + length, size - length, "%s%s", i > skip ? " < " : "", name);
     }
+}
+
+static void log_row(const struct cost *cost, unsigned skip)
+{
+    const struct dearest_row *row = &cost->row;
+    char site[900];
+
+    site_text(row->site, skip, site, sizeof site);
     log_line(LOG_INFO, "dearest", "%9.1f %9.1f %9.2f %7llu %9llu %11.3f %9.3f  %-4s  %s",
              (double)row->bytes_in / 1048576, (double)row->bytes_out / 1048576, (double)row->size / 1048576,
              (unsigned long long)row->returns, (unsigned long long)mean(row->reuse_distance, row->returns),
@@ -156,21 +184,22 @@ static void log_row(const struct cost *cost)
              !cost->known ? "?"
              : cost->paid ? "yes"
                           : "no",
-             count ? site : "unknown");
+             site);
 }
 
 void costs_log(void)
 {
     struct cost costs[ROWS];
-    unsigned count;
+    unsigned count, skip;
 
     if (!log_wants(LOG_INFO))
         return;
     count = dearest(costs);
+    skip = shared_frames(costs, count);
     if (count)
         log_line(LOG_INFO, "dearest", "%9s %9s %9s %7s %9s %11s %9s  %-4s  %s", "MiB in", "MiB out",
                  "MiB each", "returns", "reuse in", "transfer ms", "away ms", "paid", "allocated in");
     for (unsigned i = 0; i < count; i++)
-        log_row(&costs[i]);
+        log_row(&costs[i], skip);
     symbols_done();
 }

@@ -20,6 +20,7 @@ enum {
     TRAINS = 3,
     TRAIN_COPIES_MAX = 16,
     TRIES_MODEST = 2, /* tries before data is moved out for a frame */
+    TRIES_QUIET = 8,  /* tries before it is measured beside the cache's own copies */
 };
 static const double train_nanoseconds = 4e6; /* a train of copies is made about this long */
 
@@ -254,10 +255,11 @@ static int borrow(struct gpu *gpu, struct cache_loan *loan)
 {
     const struct timespec nap = {.tv_nsec = MILLISECOND / 5};
     uint64_t until = now() + gpu->link.patience, wait;
-    bool insist = gpu->link.tries >= TRIES_MODEST;
+    unsigned flags =
+        (gpu->link.tries >= TRIES_MODEST ? LOAN_EVICT : 0) | (gpu->link.tries >= TRIES_QUIET ? LOAN_BUSY : 0);
     int error;
 
-    while ((error = cache_borrow(gpu->cache, loan, insist, &wait)) == -EAGAIN && now() < until)
+    while ((error = cache_borrow(gpu->cache, loan, flags, &wait)) == -EAGAIN && now() < until)
         while (now() < until && gpu->ops.event_query(gpu, wait) == -EBUSY)
             nanosleep(&nap, NULL);
     return error == -EAGAIN ? -EBUSY : error;

@@ -7,7 +7,8 @@
  *
  * A job that is ahead of its GPU has a frame to spare only later, and is not slowed down by waiting a little:
  * the thread that is to measure waits for one, holding nothing, longer from one try to the next, at most a
- * ninth of the time; after some tries data is moved out for it. Other threads go on.
+ * ninth of the time; after some tries data is moved out for it. The same goes for copies of the cache's own,
+ * which take part of the link. Other threads go on.
  */
 #ifndef HBMSPILL_HOOKS_LINK_H
 #define HBMSPILL_HOOKS_LINK_H

@@ -87,14 +87,14 @@ static void use(const struct cache_loan *loan)
 }
 
 /* Borrows once what is queued has run; whether it has is known only by an event behind it. */
-static int borrow(struct cache_loan *loan, bool insist)
+static int borrow(struct cache_loan *loan, unsigned flags)
 {
     uint64_t wait;
     int error = -EAGAIN;
 
     for (unsigned tries = 0; error == -EAGAIN && tries < 5; tries++) {
         ck_assert(fake_drain(&fake));
-        error = cache_borrow(cache, loan, insist, &wait);
+        error = cache_borrow(cache, loan, flags, &wait);
     }
     return error;
 }
@@ -107,14 +107,14 @@ START_TEST(lends_what_is_dead)
     start(4 * MIB);
     fill_up(at);
     ck_assert(fake_drain(&fake));
-    ck_assert_int_eq(cache_borrow(cache, &loan, false, &wait), -EBUSY); /* it will not come free by itself */
+    ck_assert_int_eq(cache_borrow(cache, &loan, 0, &wait), -EBUSY); /* it will not come free by itself */
     launch(at[0], 1, 9);
     ck_assert_int_eq(cache_free(cache, at[0], &(struct stream_key){stream, 0}), 0);
-    ck_assert_int_eq(cache_borrow(cache, &loan, false, &wait), -EAGAIN);
+    ck_assert_int_eq(cache_borrow(cache, &loan, 0, &wait), -EAGAIN);
     ck_assert_int_eq(fake.ops.event_query(fake.ops.ctx, wait), -EBUSY);
     ck_assert(fake_drain(&fake));
     ck_assert_int_eq(fake.ops.event_query(fake.ops.ctx, wait), 0);
-    ck_assert_int_eq(cache_borrow(cache, &loan, false, &wait), 0);
+    ck_assert_int_eq(cache_borrow(cache, &loan, 0, &wait), 0);
     use(&loan);
     cache_return(cache, &loan, true);
     ck_assert_uint_eq(cache_statistics(cache)->evictions, 0);
@@ -131,14 +131,42 @@ START_TEST(moves_one_out_when_told_to)
 
     start(4 * MIB);
     fill_up(at);
-    ck_assert_int_eq(borrow(&loan, false), -EBUSY);
+    ck_assert_int_eq(borrow(&loan, 0), -EBUSY);
     ck_assert_uint_eq(cache_statistics(cache)->evictions, 0);
-    ck_assert_int_eq(borrow(&loan, true), 0);
+    ck_assert_int_eq(borrow(&loan, LOAN_EVICT), 0);
     use(&loan);
     ck_assert_uint_eq(cache_statistics(cache)->evictions, 1);
     cache_return(cache, &loan, true);
     for (unsigned i = 0; i < FRAMES; i++)
         launch(at[i], i + 1, 0);
+    stop();
+}
+END_TEST
+
+/* While data is on its way the link is not measured, unless that is all the same. */
+START_TEST(waits_for_the_link)
+{
+    uint64_t at[FRAMES], more, wait;
+    struct cache_loan loan;
+
+    start(4 * MIB);
+    fill_up(at);
+    ck_assert_int_eq(cache_free(cache, at[1], &(struct stream_key){stream, 0}), 0);
+    ck_assert(fake_drain(&fake));
+    ck_assert_int_eq(borrow(&loan, 0), 0);
+    cache_return(cache, &loan, true);
+    at[1] = allocate(FAKE_GRANULE);
+    launch(at[1], 0, 2);
+    more = allocate(FAKE_GRANULE);
+    launch(more, 0, 9); /* at[0] is copied out for it */
+    ck_assert_uint_eq(cache_statistics(cache)->evictions, 1);
+    ck_assert_int_eq(cache_free(cache, at[1], &(struct stream_key){stream, 0}), 0);
+    ck_assert_int_eq(cache_borrow(cache, &loan, 0, &wait), -EAGAIN);
+    fake_run(&fake, 1000);
+    ck_assert_int_eq(borrow(&loan, 0), 0);
+    cache_return(cache, &loan, true);
+    launch(at[0], 1, 0); /* comes back */
+    ck_assert_int_eq(cache_free(cache, more, &(struct stream_key){stream, 0}), 0);
     stop();
 }
 END_TEST
@@ -168,7 +196,7 @@ START_TEST(who_needs_it_waits)
     start(4 * MIB);
     fill_up(at);
     ck_assert_int_eq(cache_free(cache, at[0], &(struct stream_key){stream, 0}), 0);
-    ck_assert_int_eq(borrow(&loan, false), 0);
+    ck_assert_int_eq(borrow(&loan, 0), 0);
     at[0] = allocate(FAKE_GRANULE);
     ck_assert_int_eq(pthread_create(&thread, NULL, touch_all, at), 0);
     usleep(20000);
@@ -188,7 +216,7 @@ START_TEST(too_little_host_memory)
     start(8 * FAKE_GRANULE);
     fill_up(at);
     ck_assert_int_eq(cache_free(cache, at[0], &(struct stream_key){stream, 0}), 0);
-    ck_assert_int_eq(borrow(&loan, false), -ENOMEM);
+    ck_assert_int_eq(borrow(&loan, 0), -ENOMEM);
     at[0] = allocate(FAKE_GRANULE); /* the frame was not lost over it */
     launch(at[0], 0, 1);
     for (unsigned i = 0; i < FRAMES; i++)
@@ -206,7 +234,7 @@ START_TEST(what_is_in_doubt_stays_away)
     start(4 * MIB);
     fill_up(at);
     ck_assert_int_eq(cache_free(cache, at[0], &(struct stream_key){stream, 0}), 0);
-    ck_assert_int_eq(borrow(&loan, false), 0);
+    ck_assert_int_eq(borrow(&loan, 0), 0);
     cache_return(cache, &loan, false);
     at[0] = allocate(FAKE_GRANULE);
     launch(at[0], 0, 1); /* another frame is made free for it */
@@ -316,6 +344,7 @@ int main(void)
 
     tcase_add_test(loans, lends_what_is_dead);
     tcase_add_test(loans, moves_one_out_when_told_to);
+    tcase_add_test(loans, waits_for_the_link);
     tcase_add_test(loans, who_needs_it_waits);
     tcase_add_test(loans, too_little_host_memory);
     tcase_add_test(loans, what_is_in_doubt_stays_away);
