@@ -22,6 +22,7 @@ static void start_at(uint64_t hbm, uint64_t host, bool strict, uint64_t seed)
                                   .hbm_limit = hbm,
                                   .host_limit = host,
                                   .nextuse = seed % 3 != 0,
+                                  .follow = seed % 2 == 0,
                                   .strict = strict};
 
     fake_init(&fake, hbm, host, seed);
