@@ -157,7 +157,9 @@ static int64_t shift_move(struct sweep *sweep, uint32_t index, int64_t from, int
     const struct greedy_gap *gap = &greedy->gaps[move->gap];
     int64_t to = from + gap->length, turn = 2 * (from - (int64_t)gap->from);
     int64_t time = turn + (move->kind == GREEDY_OUT ? move->complete : move->slot);
+    int64_t done = 0, more;
     bool is_out = move->kind == GREEDY_OUT;
+    uint32_t gap_index;
 
     if (!move->count || (is_out ? time < 2 * sweep->at : time > 2 * sweep->at))
         return 0;
@@ -168,8 +170,14 @@ static int64_t shift_move(struct sweep *sweep, uint32_t index, int64_t from, int
         return reserve_in(sweep, move->gap, from, count);
     }
     greedy_tree_add(&greedy->lack, time / 2 + 1, to, count);
-    pause_add(greedy, 2 * sweep->at - 1, count * greedy->link[GREEDY_OUT].piece);
-    return reserve_out(sweep, move->gap, from, count);
+    /* A pause may be too short at first, where the other direction takes part of it. */
+    for (gap_index = move->gap; done < count; done += more) {
+        pause_add(greedy, 2 * sweep->at - 1, (count - done) * greedy->link[GREEDY_OUT].piece);
+        more = reserve_out(sweep, gap_index, from, count - done);
+        if (more < 0)
+            return more;
+    }
+    return count;
 }
 
 /* What can be done for `count' pieces where nothing is left that could leave. */
