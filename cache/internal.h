@@ -9,8 +9,8 @@
 #include "cache/history.h"
 #include "cache/known.h"
 #include "cache/policy.h"
-#include "cache/timing.h"
 #include "cache/stall.h"
+#include "cache/timing.h"
 #include <pthread.h>
 
 enum { CACHE_KNOWN = 8 }; /* rounds that are remembered */
