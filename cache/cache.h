@@ -38,12 +38,13 @@ struct schedule;
 
 /*
  * Who makes better schedules for rounds than the cache itself does. Called without the cache's lock, by the
- * thread that submits a window. ask: once for each round; the cycle is the cache's. answer: -EAGAIN: not yet;
- * 0: a schedule, the cache's from then on; else there will be none. Both return at once.
+ * thread that submits a window. ask: once for each round; the cycle is the cache's, predicted the time of a
+ * round under the schedule it has, in nanoseconds. answer: -EAGAIN: not yet; 0: a schedule, the cache's from
+ * then on; else there will be none. Both return at once.
  */
 struct cache_planner {
     void *ctx;
-    void (*ask)(void *ctx, const struct cycle *cycle, uint64_t hash);
+    void (*ask)(void *ctx, const struct cycle *cycle, uint64_t hash, double predicted);
     int (*answer)(void *ctx, uint64_t hash, struct schedule **out);
 };
 

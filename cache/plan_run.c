@@ -187,7 +187,8 @@ static void ask_planner(struct cache *cache, struct known *known)
 
     if (!known->asked) {
         known->asked = true;
-        planner->ask(planner->ctx, known->cycle, known->hash);
+        planner->ask(planner->ctx, known->cycle, known->hash,
+                     known->schedule ? known->schedule->predicted : 0);
     }
     error = planner->answer(planner->ctx, known->hash, &schedule);
     if (error == -EAGAIN)

@@ -1,6 +1,7 @@
 #include "hooks/gpu.h"
 #include "hooks/capture.h"
 #include "hooks/host_memory.h"
+#include "hooks/planner.h"
 #include "shim/log.h"
 #include "shim/options.h"
 #include <errno.h>
@@ -218,7 +219,9 @@ static struct gpu *make(CUdevice device)
     const struct options *options = options_get();
     struct cache_config config = {.nextuse = options->policy == OPTION_POLICY_NEXTUSE,
                                   .strict = options->strict == 1,
-                                  .mutation = mutation(options->test_mutation.text)};
+                                  .mutation = mutation(options->test_mutation.text),
+                                  .follow = options->plan.kind != PLAN_OFF,
+                                  .planner = planner_get()};
     size_t granularity, free_bytes, total;
     struct gpu *gpu;
     int vmm = 0;

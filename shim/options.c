@@ -13,7 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum option_kind { KIND_choice, KIND_amount, KIND_size, KIND_count, KIND_report, KIND_window, KIND_text };
+enum option_kind {
+    KIND_choice,
+    KIND_amount,
+    KIND_size,
+    KIND_count,
+    KIND_report,
+    KIND_window,
+    KIND_plan,
+    KIND_text
+};
 
 struct option {
     const char *name, *fallback, *form, *text;
@@ -192,6 +201,19 @@ static int parse_window(const char *text, unsigned int *window)
     return error;
 }
 
+/* A path is told from a mistyped word by a slash or a dot. */
+static int parse_plan(const char *text, struct option_plan *plan)
+{
+    int choice = PLAN_FILE;
+    if (parse_choice("auto|greedy|off", text, &choice) && !strpbrk(text, "/."))
+        return -EINVAL;
+    if (strlen(text) >= sizeof plan->path)
+        return -ENAMETOOLONG;
+    *plan = (struct option_plan){.kind = choice};
+    snprintf(plan->path, sizeof plan->path, "%s", choice == PLAN_FILE ? text : "");
+    return 0;
+}
+
 static int parse_value(const struct option *option, const char *text, struct options *options)
 {
     void *field = (char *)options + option->offset;
@@ -216,6 +238,8 @@ static int parse_value(const struct option *option, const char *text, struct opt
         return parse_report(text, field);
     case KIND_window:
         return parse_window(text, field);
+    case KIND_plan:
+        return parse_plan(text, field);
     case KIND_amount: {
         struct option_amount amount;
         error = parse_amount(text, &amount);

@@ -43,12 +43,19 @@ struct option_text {
     char text[1024];
 };
 
+/* HBMSPILL_PLAN: who makes schedules for rounds that repeat; or a file that has one. */
+struct option_plan {
+    enum { PLAN_AUTO, PLAN_GREEDY, PLAN_OFF, PLAN_FILE } kind;
+    char path[1024];
+};
+
 #define OPTION_TYPE_choice int
 #define OPTION_TYPE_amount struct option_amount
 #define OPTION_TYPE_size uint64_t
 #define OPTION_TYPE_count unsigned int
 #define OPTION_TYPE_report struct option_report
 #define OPTION_TYPE_window unsigned int
+#define OPTION_TYPE_plan struct option_plan
 #define OPTION_TYPE_text struct option_text
 
 /*
@@ -78,6 +85,10 @@ struct option_text {
     X(policy, choice, "HBMSPILL_POLICY", "nextuse", "lru|nextuse", false,                                    \
       "what is spilled first: the least recently used, or what is needed furthest ahead where that is "      \
       "known")                                                                                               \
+    X(plan, plan, "HBMSPILL_PLAN", "auto", "auto|greedy|off|a path (./round.plan)", false,                   \
+      "schedules for rounds that repeat; auto: a greedy one at once, the best one from a process beside "    \
+      "the "                                                                                                 \
+      "job; a path: a plan file")                                                                            \
     X(closed, choice, "HBMSPILL_CLOSED", "auto", "auto|all|none", false,                                     \
       "kernels taken to touch only what their parameters point into; auto: those that XLA loads itself")     \
     X(log, choice, "HBMSPILL_LOG", "warn", "error|warn|info|debug|trace", false, "what is said")             \
@@ -87,6 +98,7 @@ struct option_text {
       "file for the statistics, written at exit")                                                            \
     X(trace, text, "HBMSPILL_TRACE", "", "a path; %p is the process id", false,                              \
       "file to record what the job does with its memory, for hbmspill-replay")                               \
+    X(planner, text, "HBMSPILL_PLANNER", "", "a path", true, "the planner's program, for tests")             \
     X(test_mutation, text, "HBMSPILL_TEST_MUTATION", "", "a name", true, "a fault to make, for tests")       \
     X(inherited, text, "HBMSPILL_INHERITED", "", "(set by hbmspill itself)", true,                           \
       "what the parent process added to the environment")

@@ -316,13 +316,14 @@ struct planning {
     struct schedule *schedule;
 };
 
-static void planner_ask(void *ctx, const struct cycle *cycle, uint64_t hash)
+static void planner_ask(void *ctx, const struct cycle *cycle, uint64_t hash, double predicted)
 {
     struct planning *planning = ctx;
     const char *path = planning->request->cycle_path;
     FILE *file = path ? fopen(path, "w") : NULL;
 
     (void)hash;
+    (void)predicted;
     if (path && (!file || cycle_write(cycle, file) || fclose(file)))
         fprintf(stderr, "hbmspill-replay: %s: %s\n", path, strerror(errno));
     schedule_free(planning->schedule);

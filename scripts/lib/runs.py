@@ -81,6 +81,7 @@ def run(name, command, directory, *, device, hbm=None, schedule=None, shim=False
             os.remove(path)
 
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_CLEARED)}
+    environment["XDG_CACHE_HOME"] = os.path.join(directory, "cache")  # plans are not the user's
     settings = dict(env or {})
     if shim:
         settings["LD_PRELOAD"] = SHIM

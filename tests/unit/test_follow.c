@@ -249,9 +249,10 @@ static void stop(void)
 /* Schedules of chance: any action that names something that is there. */
 static struct schedule *chance;
 
-static void chance_ask(void *ctx, const struct cycle *cycle, uint64_t hash)
+static void chance_ask(void *ctx, const struct cycle *cycle, uint64_t hash, double predicted)
 {
     (void)ctx;
+    (void)predicted;
     chance = calloc(1, sizeof *chance);
     ck_assert_ptr_nonnull(chance);
     chance->cycle_hash = hash;
