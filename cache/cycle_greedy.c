@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IN_HAND = 2, PATIENCE = 16 };
+/* Frames kept in hand: at most so many, and one of so many. */
+enum { IN_HAND = 2, HAND = 256, PATIENCE = 16 };
 
 /* The way around the circle. Positions are absolute, the first one is `length' or more. */
 struct sweep {
@@ -334,7 +335,8 @@ int schedule_greedy(const struct cycle *cycle, struct schedule **out)
     if (!schedule)
         return -ENOMEM;
     schedule->cycle_hash = cycle_hash(cycle);
-    greedy.capacity = (int64_t)(cycle->capacity / cycle->frame_size) - IN_HAND;
+    greedy.capacity = (int64_t)(cycle->capacity / cycle->frame_size);
+    greedy.capacity -= greedy.capacity / HAND < IN_HAND ? greedy.capacity / HAND : IN_HAND;
     if (greedy_find_gaps(&greedy) || greedy_tree_init(&greedy.lack, cycle->length) ||
         greedy_links_init(greedy.link, cycle))
         goto done;

@@ -85,6 +85,8 @@ struct emission {
     struct greedy *greedy;
     struct schedule *schedule;
     struct greedy_tree room;
+    uint32_t *until; /* by action: how many operations later it is needed */
+    uint32_t until_capacity;
     const struct greedy_move *last; /* the move the last action is of */
     int64_t end;                    /* slot the link is done with it in */
     int64_t position;               /* it is issued at */
@@ -124,10 +126,22 @@ static int add_action(struct emission *emission, const struct greedy_move *move,
     emission->last = move;
     emission->position = position;
     emission->end = span->last;
-    if (!same)
-        return schedule_add(emission->schedule, &action);
-    emission->schedule->actions[emission->schedule->count - 1].count += action.count;
-    return 0;
+    if (same) {
+        emission->schedule->actions[emission->schedule->count - 1].count += action.count;
+        return 0;
+    }
+    if (emission->schedule->count == emission->until_capacity) {
+        uint32_t capacity = 2 * emission->until_capacity + 256;
+        uint32_t *until = realloc(emission->until, capacity * sizeof *until);
+
+        if (!until)
+            return -ENOMEM;
+        emission->until = until;
+        emission->until_capacity = capacity;
+    }
+    emission->until[emission->schedule->count] =
+        move->kind == GREEDY_IN ? (uint32_t)(gap->from + gap->length - position) : 0;
+    return schedule_add(emission->schedule, &action);
 }
 
 /* The frames are free when all of a copy has left, so not too much becomes one. */
@@ -186,6 +200,41 @@ static int add_in(struct emission *emission, const struct greedy_move *move)
     return 0;
 }
 
+struct ordered {
+    struct schedule_action action;
+    uint32_t until, index;
+};
+
+static int by_issue(const void *first, const void *second)
+{
+    const struct ordered *a = first, *b = second;
+
+    if (a->action.at != b->action.at)
+        return a->action.at < b->action.at ? -1 : 1;
+    if (a->action.kind != b->action.kind)
+        return a->action.kind == SCHEDULE_OUT ? -1 : 1;
+    if (a->until != b->until)
+        return a->until < b->until ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+/* At a phase, what leaves goes first, as the link was reserved, then what arrives, as it is needed. */
+static int sort_actions(const struct emission *emission)
+{
+    struct schedule *schedule = emission->schedule;
+    struct ordered *order = malloc((schedule->count + 1) * sizeof *order);
+
+    if (!order)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < schedule->count; i++)
+        order[i] = (struct ordered){schedule->actions[i], emission->until[i], i};
+    qsort(order, schedule->count, sizeof *order, by_issue);
+    for (uint32_t i = 0; i < schedule->count; i++)
+        schedule->actions[i] = order[i].action;
+    free(order);
+    return 0;
+}
+
 /* What is to spare, by phase. */
 static int room_init(struct greedy_tree *room, struct greedy *greedy)
 {
@@ -221,8 +270,9 @@ int greedy_emit(struct greedy *greedy, struct schedule *schedule)
 
         error = move->kind == GREEDY_OUT ? add_out(&emission, move) : add_in(&emission, move);
     }
-    free(emission.room.nodes);
     if (!error)
-        schedule_sort(schedule);
+        error = sort_actions(&emission);
+    free(emission.room.nodes);
+    free(emission.until);
     return error;
 }
