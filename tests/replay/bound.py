@@ -78,6 +78,29 @@ def by_hand(path):
     check(f"hidden behind the others: {result}", close(result["bound_seconds"], 12e-3))
 
 
+def device_record(path):
+    """What a device says of itself is read as a trace is; live bytes may be counted in whole units."""
+    trace(path, [8 * MIB] * 2, [(1000000, [0], [], []), (1000000, [1], [], [])], 5)
+    with open(path, encoding="ascii") as file:
+        text = file.read().replace("hbmspill-trace 1", "device-record 1", 1)
+    before = bound(path, "--hbm", "8M", "--link", "8,8")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+    check("a device's record gives the same bound", bound(path, "--hbm", "8M", "--link", "8,8") == before)
+
+
+def refinement(path):
+    """Finer runs move the bound down, and by how much is said; a coarse bound without a pause is not refined."""
+    trace(path, [8 * MIB] * 12, [(1000000, [i // 4, 11 - i // 4], [], []) for i in range(48)], 5)
+    machine = ["--hbm", "48M", "--link", "ratio:1"]
+    coarse, fine = bound(path, *machine, "--slots", "16"), bound(path, *machine)
+    check(f"{fine} is below {coarse}", fine["bound_seconds"] < coarse["bound_seconds"])
+    check(f"one solution says nothing of refinement: {coarse}", coarse["refinement"] is None)
+    check(f"two do: {fine}", 0 < fine["refinement"] < 1 and fine["slots"] == 48)
+    easy = bound(path, "--hbm", "96M", "--link", "ratio:1")
+    check(f"nothing has to move: {easy}", easy["slots"] == 32 and easy["refinement"] == 0 and close(easy["bound_seconds"], 0.048))
+
+
 def random_round(rng):
     lasting = [rng.randrange(1, 9) * 2 * MIB for _ in range(rng.randrange(4, 10))]
     launches, born_so_far = [], 0
@@ -125,6 +148,8 @@ def main():
     with tempfile.NamedTemporaryFile(suffix=".trace") as file:
         by_hand(file.name)
         damaged(file.name)
+        device_record(file.name)
+        refinement(file.name)
         for seed in range(6):
             against_replay(file.name, seed)
     print(f"{passed} passed, {failed} failed")
