@@ -1,140 +1,7 @@
 /*
- * Graphs while memory is short: their nodes are launched one by one. Every kind of node, whatever changes one
- * in an executable graph, and the order of launches; and that a graph goes as a whole where it can or must.
+ * Nodes of graphs while memory is short: every kind, and the edges between them.
  */
-#include "tests/integration/job.h"
-#include "tests/integration/scenario.h"
-
-#include <check.h>
-#include <pthread.h>
-
-enum { BYTES = 3 << 20, WORDS = BYTES / 4, COUNT = 8 };
-
-static CUdeviceptr at[COUNT];
-static CUstream stream;
-static CUgraph graph;
-
-/* Buffer i holds the words of seed i. */
-static void start_roomy(void)
-{
-    cuda_start();
-    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    for (unsigned i = 0; i < COUNT; i++) {
-        CU(cuMemAlloc(&at[i], BYTES));
-        job_fill(at[i], WORDS, i, stream);
-    }
-    CU(cuGraphCreate(&graph, 0));
-}
-
-/* The same, with all of it spilled. */
-static void start(void)
-{
-    start_roomy();
-    job_flush();
-}
-
-static CUgraphNode kernel_node(CUgraph in, const CUgraphNode *after, const char *kernel, CUdeviceptr to,
-                               CUdeviceptr from)
-{
-    uint32_t words = WORDS;
-    void *params[] = {&to, &from, &words};
-    CUDA_KERNEL_NODE_PARAMS node = {.func = job_kernel(kernel),
-                                    .gridDimX = WORDS / 256,
-                                    .gridDimY = 1,
-                                    .gridDimZ = 1,
-                                    .blockDimX = 256,
-                                    .blockDimY = 1,
-                                    .blockDimZ = 1,
-                                    .kernelParams = params};
-    CUgraphNode made;
-
-    CU(cuGraphAddKernelNode(&made, in, after, after != NULL, &node));
-    return made;
-}
-
-static void set_kernel(CUgraphExec exec, CUgraphNode of, const char *kernel, CUdeviceptr to, CUdeviceptr from)
-{
-    uint32_t words = WORDS;
-    void *params[] = {&to, &from, &words};
-    CUDA_KERNEL_NODE_PARAMS node = {.func = job_kernel(kernel),
-                                    .gridDimX = WORDS / 256,
-                                    .gridDimY = 1,
-                                    .gridDimZ = 1,
-                                    .blockDimX = 256,
-                                    .blockDimY = 1,
-                                    .blockDimZ = 1,
-                                    .kernelParams = params};
-
-    CU(cuGraphExecKernelNodeSetParams(exec, of, &node));
-}
-
-/* One row within the device. */
-static CUDA_MEMCPY3D row(CUdeviceptr to, CUdeviceptr from)
-{
-    return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                           .srcDevice = from,
-                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                           .dstDevice = to,
-                           .WidthInBytes = BYTES,
-                           .Height = 1,
-                           .Depth = 1};
-}
-
-static CUgraphNode copy_node(CUgraph in, const CUgraphNode *after, const CUDA_MEMCPY3D *copy)
-{
-    CUgraphNode made;
-
-    CU(cuGraphAddMemcpyNode(&made, in, after, after != NULL, copy, job_context()));
-    return made;
-}
-
-static CUDA_MEMSET_NODE_PARAMS plain_set(CUdeviceptr to, unsigned value, unsigned size)
-{
-    return (CUDA_MEMSET_NODE_PARAMS){
-        .dst = to, .value = value, .elementSize = size, .width = BYTES / size, .height = 1};
-}
-
-static CUgraphNode set_node(CUgraph in, const CUgraphNode *after, const CUDA_MEMSET_NODE_PARAMS *set)
-{
-    CUgraphNode made;
-
-    CU(cuGraphAddMemsetNode(&made, in, after, after != NULL, set, job_context()));
-    return made;
-}
-
-static CUgraphExec instantiate(void)
-{
-    CUgraphExec exec;
-
-    CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    return exec;
-}
-
-static void check_bytes(CUdeviceptr where, size_t count, const unsigned char *pattern, unsigned period)
-{
-    unsigned char *bytes = malloc(count);
-
-    REQUIRE(bytes);
-    CU(cuCtxSynchronize());
-    CU(cuMemcpyDtoH(bytes, where, count));
-    for (size_t i = 0; i < count; i++)
-        REQUIRE(bytes[i] == pattern[i % period], "byte %zu is 0x%02x", i, bytes[i]);
-    free(bytes);
-}
-
-/* ---- what a run must have been ---- */
-
-static void one_by_one(const struct outcome *of)
-{
-    ck_assert_uint_eq(outcome_calls(of, "cuGraphLaunch"), 0);
-    ck_assert_uint_gt(outcome_number(of->statistics, "graph_launches"), 0);
-}
-
-static void as_a_whole(const struct outcome *of)
-{
-    ck_assert_uint_gt(outcome_calls(of, "cuGraphLaunch"), 0);
-    ck_assert_uint_eq(outcome_calls(of, "cuGraphLaunch"), outcome_number(of->statistics, "graph_launches"));
-}
+#include "tests/integration/graph_job.h"
 
 /* ---- kinds of nodes ---- */
 
@@ -456,153 +323,25 @@ static void children(void)
     CU(cuGraphExecDestroy(exec));
 }
 
-/* ---- edges ---- */
-
-/* Nodes made in an order in which they must not run, in two branches that join. */
-static void branches(void)
+/* A copy of pageable memory reads it when it runs, which in a stream it would at the call. */
+static void pageable(void)
 {
-    CUgraphNode from[5], to[5], join, left, right, root;
+    uint32_t *words = malloc(BYTES);
+    CUDA_MEMCPY3D copy;
     CUgraphExec exec;
 
+    REQUIRE(words);
     start();
-    join = kernel_node(graph, NULL, "add", at[2], at[3]);
-    left = kernel_node(graph, NULL, "copy", at[2], at[0]);
-    right = kernel_node(graph, NULL, "copy", at[3], at[1]);
-    root = kernel_node(graph, NULL, "copy", at[0], at[4]);
-    CU(cuGraphAddDependencies(graph, (from[0] = left, from[1] = right, from[2] = root, from[3] = root, from),
-                              (to[0] = join, to[1] = join, to[2] = left, to[3] = right, to), NULL, 4));
+    copy = row(at[0], 0);
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = words;
+    copy_node(graph, NULL, &copy);
     exec = instantiate();
+    for (uint32_t i = 0; i < WORDS; i++)
+        words[i] = job_word(80, i);
     CU(cuGraphLaunch(exec, stream));
-    CHECK_SUM(at[2], WORDS, 4, 1);
-    CHECK_WORDS(at[3], WORDS, 1);
-    CHECK_WORDS(at[0], WORDS, 4);
-}
-
-/* An edge by which a kernel may start early is one by which it may start when the other has ended. */
-static void programmatic_edge(void)
-{
-    const CUgraphEdgeData early = {.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
-                                   .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
-    CUlaunchAttributeValue value = {.cooperative = 1};
-    CUgraphNode first, second;
-    CUgraphExec exec;
-
-    start();
-    second = kernel_node(graph, NULL, "add", at[2], at[0]);
-    first = kernel_node(graph, NULL, "copy", at[0], at[1]);
-    CU(cuGraphAddDependencies(graph, &first, &second, &early, 1));
-    CU(cuGraphKernelNodeSetAttribute(second, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value));
-    exec = instantiate();
-    CU(cuGraphLaunch(exec, stream));
-    CHECK_SUM(at[2], WORDS, 2, 1);
-}
-
-/* The one with an attribute is launched by the function that takes attributes. */
-static void with_attributes(const struct outcome *of)
-{
-    one_by_one(of);
-    ck_assert_uint_eq(outcome_calls(of, "cuLaunchKernelEx"), 1);
-}
-
-/* ---- changes ---- */
-
-/* What an earlier launch does is not changed by what is set behind it. */
-static void changed_while_running(void)
-{
-    CUgraphNode slow, node;
-    CUgraphExec exec;
-    uint32_t words = 256, seed = 60, loops = 1 << 18;
-    void *params[] = {&at[1], &words, &seed, &loops};
-    CUDA_KERNEL_NODE_PARAMS filler = {.gridDimX = 1,
-                                      .gridDimY = 1,
-                                      .gridDimZ = 1,
-                                      .blockDimX = 256,
-                                      .blockDimY = 1,
-                                      .blockDimZ = 1,
-                                      .kernelParams = params};
-
-    start();
-    filler.func = job_kernel("slow_fill");
-    CU(cuGraphAddKernelNode(&slow, graph, NULL, 0, &filler));
-    node = kernel_node(graph, &slow, "copy", at[2], at[1]);
-    exec = instantiate();
-    CU(cuGraphLaunch(exec, stream));
-    seed = 61;
-    CU(cuGraphExecKernelNodeSetParams(exec, slow, &filler));
-    set_kernel(exec, node, "copy", at[3], at[1]);
-    CU(cuGraphLaunch(exec, stream));
-    CU(cuGraphExecDestroy(exec));
-    CHECK_WORDS(at[2], 256, 60);
-    CHECK_WORDS(at[3], 256, 61);
-    CHECK_WORDS(at[1], 256, 61);
-}
-
-/* Disabled nodes do nothing until they are enabled, whatever is set or updated meanwhile. */
-static void disabled(void)
-{
-    CUgraphExecUpdateResultInfo info;
-    CUDA_MEMSET_NODE_PARAMS set;
-    CUgraphNode add, copy, zero;
-    CUDA_MEMCPY3D box;
-    CUgraphExec exec;
-
-    start();
-    add = kernel_node(graph, NULL, "add", at[0], at[1]);
-    box = row(at[2], at[1]);
-    copy = copy_node(graph, &add, &box);
-    set = plain_set(at[3], 0, 4);
-    zero = set_node(graph, &copy, &set);
-    exec = instantiate();
-    CU(cuGraphNodeSetEnabled(exec, add, 0));
-    CU(cuGraphNodeSetEnabled(exec, copy, 0));
-    CU(cuGraphNodeSetEnabled(exec, zero, 0));
-    CU(cuGraphLaunch(exec, stream));
-    for (unsigned i = 0; i < 4; i++)
-        CHECK_WORDS(at[i], WORDS, i);
-    set_kernel(exec, add, "add", at[4], at[1]);
-    CU(cuGraphExecUpdate(exec, graph, &info));
-    CU(cuGraphLaunch(exec, stream));
-    for (unsigned i = 0; i < 5; i++)
-        CHECK_WORDS(at[i], WORDS, i);
-    CU(cuGraphNodeSetEnabled(exec, copy, 1));
-    CU(cuGraphLaunch(exec, stream));
-    CHECK_WORDS(at[2], WORDS, 1);
-    CHECK_WORDS(at[3], WORDS, 3);
-    CU(cuGraphNodeSetEnabled(exec, add, 1));
-    CU(cuGraphNodeSetEnabled(exec, zero, 1));
-    CU(cuGraphLaunch(exec, stream));
-    CHECK_SUM(at[0], WORDS, 0, 1);
-    check_bytes(at[3], BYTES, (const unsigned char[]){0}, 1);
-}
-
-/* Updated from another graph: the nodes are still named by the first. */
-static void updated_from_another(void)
-{
-    CUgraphExecUpdateResultInfo info;
-    CUgraphNode node;
-    CUgraph other;
-    CUgraphExec exec;
-
-    start();
-    node = kernel_node(graph, NULL, "add", at[0], at[1]);
-    exec = instantiate();
-    CU(cuGraphCreate(&other, 0));
-    kernel_node(other, NULL, "add", at[2], at[3]);
-    CU(cuGraphExecUpdate(exec, other, &info));
-    CU(cuGraphDestroy(other));
-    CU(cuGraphLaunch(exec, stream));
-    CHECK_SUM(at[2], WORDS, 2, 3);
-    CHECK_WORDS(at[0], WORDS, 0);
-    set_kernel(exec, node, "add", at[4], at[5]);
-    CU(cuGraphLaunch(exec, stream));
-    CHECK_SUM(at[4], WORDS, 4, 5);
-    CHECK_WORDS(at[0], WORDS, 0);
-}
-
-static void the_last_as_a_whole(const struct outcome *of)
-{
-    ck_assert_uint_eq(outcome_number(of->statistics, "graph_launches"), 2);
-    ck_assert_uint_eq(outcome_calls(of, "cuGraphLaunch"), 1);
+    CHECK_WORDS(at[0], WORDS, 80);
+    free(words);
 }
 
 /*
@@ -656,284 +395,64 @@ static void operands(void)
         CHECK_WORDS(at[i], WORDS, i);
 }
 
-/* ---- launches ---- */
+/* ---- edges ---- */
 
-/* A launch comes after the one before of the same graph, in whatever stream that was. */
-static void follow(bool destroy)
+/* Nodes made in an order in which they must not run, in two branches that join. */
+static void branches(void)
 {
-    CUstream other, third;
-    CUgraphNode slow;
+    CUgraphNode from[5], to[5], join, left, right, root;
     CUgraphExec exec;
-    uint32_t words = 256, seed = 0, loops = 1 << 18;
-    void *params[] = {&at[0], &words, &seed, &loops};
-    CUDA_KERNEL_NODE_PARAMS filler = {.gridDimX = 1,
-                                      .gridDimY = 1,
-                                      .gridDimZ = 1,
-                                      .blockDimX = 256,
-                                      .blockDimY = 1,
-                                      .blockDimZ = 1,
-                                      .kernelParams = params};
-
-    CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-    CU(cuStreamCreate(&third, CU_STREAM_NON_BLOCKING));
-    filler.func = job_kernel("slow_fill");
-    CU(cuGraphAddKernelNode(&slow, graph, NULL, 0, &filler));
-    kernel_node(graph, &slow, "add", at[1], at[0]);
-    exec = instantiate();
-    CU(cuStreamSynchronize(stream));
-    CU(cuGraphLaunch(exec, stream));
-    if (destroy)
-        CU(cuStreamDestroy(stream));
-    CU(cuGraphLaunch(exec, other));
-    if (destroy)
-        CU(cuStreamDestroy(other));
-    CU(cuGraphLaunch(exec, third));
-    CU(cuStreamSynchronize(third));
-    {
-        uint32_t found[256];
-
-        CU(cuMemcpyDtoH(found, at[1], sizeof found));
-        for (uint32_t i = 0; i < 256; i++)
-            REQUIRE(found[i] == job_word(1, i) + 3 * job_word(0, i), "word %u", i);
-    }
-}
-
-static void streams_in_turn(void)
-{
-    start();
-    follow(false);
-}
-
-static void streams_that_go(void)
-{
-    start();
-    follow(true);
-}
-
-/* The first launch is a whole one, the second is not; nothing but the graph itself orders them. */
-static void whole_then_singly(void)
-{
-    enum { MORE = 8 };
-    CUdeviceptr more[MORE];
-    CUstream filling, other[4];
-    CUgraphNode slow;
-    CUgraphExec exec;
-    uint32_t words = 256, seed = 70, loops = 1 << 18;
-    void *params[] = {&at[0], &words, &seed, &loops};
-    CUDA_KERNEL_NODE_PARAMS filler = {.gridDimX = 1,
-                                      .gridDimY = 1,
-                                      .gridDimZ = 1,
-                                      .blockDimX = 256,
-                                      .blockDimY = 1,
-                                      .blockDimZ = 1,
-                                      .kernelParams = params};
-
-    start_roomy();
-    CU(cuStreamCreate(&filling, CU_STREAM_NON_BLOCKING));
-    for (unsigned i = 0; i < 4; i++)
-        CU(cuStreamCreate(&other[i], CU_STREAM_NON_BLOCKING));
-    filler.func = job_kernel("slow_fill");
-    CU(cuGraphAddKernelNode(&slow, graph, NULL, 0, &filler));
-    kernel_node(graph, &slow, "copy", at[1], at[0]);
-    exec = instantiate();
-    CU(cuStreamSynchronize(stream));
-    CU(cuGraphLaunch(exec, stream));
-    for (unsigned i = 0; i < MORE; i++) { /* what the graph does not touch has to go */
-        CU(cuMemAlloc(&more[i], BYTES));
-        job_fill(more[i], WORDS, i, filling);
-    }
-    for (unsigned i = 0; i < 4; i++) {
-        seed++;
-        CU(cuGraphExecKernelNodeSetParams(exec, slow, &filler));
-        CU(cuGraphLaunch(exec, other[i]));
-    }
-    CHECK_WORDS(at[1], 256, 74);
-    CHECK_WORDS(at[0], 256, 74);
-}
-
-static void the_first_as_a_whole(const struct outcome *of)
-{
-    ck_assert_uint_eq(outcome_number(of->statistics, "graph_launches"), 5);
-    ck_assert_uint_eq(outcome_calls(of, "cuGraphLaunch"), 1);
-}
-
-static pthread_barrier_t next, end;
-
-static void *launch_in_own_stream(void *argument)
-{
-    CUresult (*launch)(CUgraphExec, CUstream);
-
-    *(void **)&launch = job_symbol("cuGraphLaunch_ptsz");
-    CU(cuCtxSetCurrent(job_context()));
-    REQUIRE(launch(argument, NULL) == CUDA_SUCCESS);
-    pthread_barrier_wait(&next);
-    pthread_barrier_wait(&end);
-    return NULL;
-}
-
-/* By threads, each in its own default stream. */
-static void threads(void)
-{
-    CUgraphNode node, last;
-    CUgraphExec exec;
-    pthread_t thread[COUNT];
 
     start();
-    pthread_barrier_init(&next, NULL, 2);
-    pthread_barrier_init(&end, NULL, COUNT - 1);
-    node = kernel_node(graph, NULL, "copy", at[0], at[2]);
-    last = kernel_node(graph, &node, "add", at[1], at[0]);
-    exec = instantiate();
-    for (unsigned i = 2; i < COUNT; i++) {
-        set_kernel(exec, node, "copy", at[0], at[i]);
-        set_kernel(exec, last, "copy", at[1], at[0]);
-        pthread_create(&thread[i], NULL, launch_in_own_stream, exec);
-        pthread_barrier_wait(&next);
-    }
-    CHECK_WORDS(at[1], WORDS, COUNT - 1);
-    CHECK_WORDS(at[0], WORDS, COUNT - 1);
-    pthread_barrier_wait(&end);
-    for (unsigned i = 2; i < COUNT; i++)
-        pthread_join(thread[i], NULL);
-}
-
-/* While everything fits a graph is one launch, and none of its nodes is. */
-static void roomy(void)
-{
-    CUgraphNode node;
-    CUgraphExec exec;
-
-    start_roomy();
-    node = kernel_node(graph, NULL, "add", at[0], at[1]);
-    kernel_node(graph, &node, "copy", at[2], at[0]);
+    join = kernel_node(graph, NULL, "add", at[2], at[3]);
+    left = kernel_node(graph, NULL, "copy", at[2], at[0]);
+    right = kernel_node(graph, NULL, "copy", at[3], at[1]);
+    root = kernel_node(graph, NULL, "copy", at[0], at[4]);
+    CU(cuGraphAddDependencies(graph, (from[0] = left, from[1] = right, from[2] = root, from[3] = root, from),
+                              (to[0] = join, to[1] = join, to[2] = left, to[3] = right, to), NULL, 4));
     exec = instantiate();
     CU(cuGraphLaunch(exec, stream));
-    CHECK_SUM(at[0], WORDS, 0, 1);
-    CHECK_SUM(at[2], WORDS, 0, 1);
+    CHECK_SUM(at[2], WORDS, 4, 1);
+    CHECK_WORDS(at[3], WORDS, 1);
+    CHECK_WORDS(at[0], WORDS, 4);
 }
 
-static void one_launch(const struct outcome *of)
+/* An edge by which a kernel may start early is one by which it may start when the other has ended. */
+static void programmatic_edge(void)
 {
-    ck_assert_uint_eq(outcome_calls(of, "cuGraphLaunch"), 1);
-    ck_assert_uint_eq(outcome_calls(of, "cuLaunchKernel"), COUNT); /* start_roomy's own */
-    ck_assert_uint_eq(outcome_number(of->report, "launches"), COUNT + 2);
-    ck_assert_uint_eq(outcome_number(of->statistics, "evictions"), 0);
-}
-
-/* A kernel that cannot be had in memory at once: refused before anything of its graph runs. */
-static void too_big_a_kernel(void)
-{
-    CUdeviceptr big[2];
-    CUgraphNode node;
+    const CUgraphEdgeData early = {.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+                                   .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
+    CUlaunchAttributeValue value = {.cooperative = 1};
+    CUgraphNode first, second;
     CUgraphExec exec;
 
     start();
-    for (unsigned i = 0; i < 2; i++)
-        CU(cuMemAlloc(&big[i], 24 * MIB));
-    node = kernel_node(graph, NULL, "add", at[0], at[1]);
-    kernel_node(graph, &node, "add", big[0], big[1]);
+    second = kernel_node(graph, NULL, "add", at[2], at[0]);
+    first = kernel_node(graph, NULL, "copy", at[0], at[1]);
+    CU(cuGraphAddDependencies(graph, &first, &second, &early, 1));
+    CU(cuGraphKernelNodeSetAttribute(second, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value));
     exec = instantiate();
-    EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuGraphLaunch(exec, stream));
-    CU(cuGraphNodeSetEnabled(exec, node, 1));
-    for (unsigned i = 0; i < COUNT; i++)
-        CHECK_WORDS(at[i], WORDS, i);
-    set_kernel(exec, node, "add", at[2], at[3]);
-    EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuGraphLaunch(exec, stream));
-    CHECK_WORDS(at[2], WORDS, 2);
-}
-
-static void says_kernel(const struct outcome *of)
-{
-    ck_assert_msg(strstr(of->err, "add of a graph needs") != NULL, "%s", of->err);
-    ck_assert_msg(strstr(of->err, "HBMSPILL_HBM_LIMIT") != NULL, "%s", of->err);
-    ck_assert_uint_eq(outcome_calls(of, "cuGraphLaunch"), 0);
-}
-
-/* A graph that goes only as a whole and does not fit. */
-static void too_big_a_whole(void)
-{
-    enum { MANY = 14 };
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
-    CUgraphConditionalHandle handle;
-    CUdeviceptr more[MANY];
-    CUgraphNode node;
-    CUgraphExec exec;
-
-    start();
-    for (unsigned i = 0; i < MANY; i++) {
-        CU(cuMemAlloc(&more[i], BYTES));
-        job_fill(more[i], WORDS, i, stream);
-    }
-    CU(cuGraphConditionalHandleCreate(&handle, graph, job_context(), 1, CU_GRAPH_COND_ASSIGN_DEFAULT));
-    params.conditional = (CUDA_CONDITIONAL_NODE_PARAMS){
-        .handle = handle, .type = CU_GRAPH_COND_TYPE_IF, .size = 1, .ctx = job_context()};
-    CU(cuGraphAddNode(&node, graph, NULL, NULL, 0, &params));
-    for (unsigned i = 0; i + 1 < MANY; i++)
-        kernel_node(params.conditional.phGraph_out[0], NULL, "add", more[i], more[i + 1]);
-    exec = instantiate();
-    EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuGraphLaunch(exec, stream));
-    CU(cuGraphExecDestroy(exec));
-    CU(cuGraphDestroy(graph));
-    for (unsigned i = 0; i < MANY; i++)
-        CHECK_WORDS(more[i], WORDS, i);
-    for (unsigned i = 0; i < COUNT; i++)
-        CHECK_WORDS(at[i], WORDS, i);
-}
-
-static void says_graph(const struct outcome *of)
-{
-    ck_assert_msg(strstr(of->err, "a graph needs") != NULL, "%s", of->err);
-    ck_assert_msg(strstr(of->err, "HBMSPILL_HBM_LIMIT") != NULL, "%s", of->err);
-}
-
-/* A copy of pageable memory reads it when it runs, which in a stream it would at the call. */
-static void pageable(void)
-{
-    uint32_t *words = malloc(BYTES);
-    CUDA_MEMCPY3D copy;
-    CUgraphExec exec;
-
-    REQUIRE(words);
-    start();
-    copy = row(at[0], 0);
-    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
-    copy.srcHost = words;
-    copy_node(graph, NULL, &copy);
-    exec = instantiate();
-    for (uint32_t i = 0; i < WORDS; i++)
-        words[i] = job_word(80, i);
     CU(cuGraphLaunch(exec, stream));
-    CHECK_WORDS(at[0], WORDS, 80);
-    free(words);
+    CHECK_SUM(at[2], WORDS, 2, 1);
 }
 
-/* The third of a graph's kernels fails: what was done cannot be taken back, and every call says so. */
-static void fails_halfway(void)
+/* The one with an attribute is launched by the function that takes attributes. */
+static void with_attributes(const struct outcome *of)
 {
-    CUgraphNode node;
-    CUgraphExec exec;
-    CUresult status;
-
-    start();
-    node = kernel_node(graph, NULL, "add", at[0], at[1]);
-    node = kernel_node(graph, &node, "add", at[2], at[1]);
-    kernel_node(graph, &node, "add", at[3], at[1]);
-    exec = instantiate();
-    EXPECT(CUDA_ERROR_LAUNCH_FAILED, cuGraphLaunch(exec, stream));
-    EXPECT(CUDA_ERROR_LAUNCH_FAILED, cuStreamSynchronize(stream));
-    status = cuda.cuGraphLaunch(exec, stream);
-    REQUIRE(status == CUDA_ERROR_LAUNCH_FAILED, "%s", job_error_name(status));
-    exit(0);
+    one_by_one(of);
+    ck_assert_uint_eq(outcome_calls(of, "cuLaunchKernelEx"), 1);
 }
-
-#define SINGLY(name_)                                                                                        \
-    .name = #name_, .job = name_, .flags = SCENARIO_SPILLS | SCENARIO_UNCOUNTED, .inspect = one_by_one
 
 static const struct scenario scenarios[] = {
     {SINGLY(kernels)},
     {SINGLY(packed_parameters)},
     {SINGLY(memsets)},
     {SINGLY(copies)},
+    {.name = "pageable",
+     .job = pageable,
+     .flags = SCENARIO_SPILLS | SCENARIO_UNCOUNTED,
+     .inspect = as_a_whole},
+    {SINGLY(operands)},
     {SINGLY(host_function)},
     {SINGLY(events)},
     {.name = "own_event", .job = own_event, .flags = SCENARIO_SPILLS, .inspect = as_a_whole},
@@ -943,37 +462,6 @@ static const struct scenario scenarios[] = {
      .job = programmatic_edge,
      .flags = SCENARIO_SPILLS,
      .inspect = with_attributes},
-    {SINGLY(changed_while_running)},
-    {SINGLY(disabled)},
-    {.name = "updated_from_another",
-     .job = updated_from_another,
-     .flags = SCENARIO_SPILLS,
-     .inspect = the_last_as_a_whole},
-    {SINGLY(operands)},
-    {SINGLY(streams_in_turn)},
-    {SINGLY(streams_that_go)},
-    {.name = "whole_then_singly",
-     .job = whole_then_singly,
-     .flags = SCENARIO_SPILLS,
-     .inspect = the_first_as_a_whole},
-    {SINGLY(threads)},
-    {.name = "roomy", .job = roomy, .inspect = one_launch},
-    {.name = "too_big_a_kernel",
-     .job = too_big_a_kernel,
-     .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
-     .inspect = says_kernel},
-    {.name = "too_big_a_whole",
-     .job = too_big_a_whole,
-     .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
-     .inspect = says_graph},
-    {.name = "pageable",
-     .job = pageable,
-     .flags = SCENARIO_SPILLS | SCENARIO_UNCOUNTED,
-     .inspect = as_a_whole},
-    {.name = "fails_halfway",
-     .job = fails_halfway,
-     .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
-     .variables = "HBMSPILL_WINDOW=off SYNTHETIC_GPU_FAULT=cuLaunchKernel:11:LAUNCH_FAILED"},
 };
 
 int main(int argc, char **argv)
