@@ -5,7 +5,8 @@
  * graph_node.c      adding and changing nodes of graphs
  * graph_read.c      a graph, read from the driver, becomes a program
  * graph_program.c   programs: nodes in an order, with their parameters
- * graph_exec.c      executable graphs: a program each, and what changes it
+ * graph_exec.c      executable graphs: a program each
+ * graph_change.c    what changes one
  * graph_launch.c    launches
  *
  * Threads: any; one lock for each table, held for look-ups alone. An executable graph's own record needs
@@ -30,6 +31,16 @@ CUgraph *graph_bodies(CUgraphNode node, unsigned *count);
 CUresult operands_begin_copy(struct operation *operation, const CUDA_MEMCPY3D *copy);
 CUresult operands_begin_memset(struct operation *operation, const CUDA_MEMSET_NODE_PARAMS *set);
 CUresult operands_begin(struct operation *operation, const CUgraphNodeParams *params);
+
+/* A call of the driver's, and what to note once it has taken it. */
+#define NOTED(call, note)                                                                                    \
+    ({                                                                                                       \
+        CUresult noted_status = (call);                                                                      \
+                                                                                                             \
+        if (noted_status == CUDA_SUCCESS && shim_active())                                                   \
+            note;                                                                                            \
+        noted_status;                                                                                        \
+    })
 
 #define WITH_OPERANDS(begin, call)                                                                           \
     ({                                                                                                       \
@@ -65,6 +76,8 @@ struct exec {
 
 /* The record of an executable graph, NULL where its making was not seen. */
 struct exec *exec_find(CUgraphExec handle);
+/* What it does is no longer known. */
+void exec_forget_program(struct exec *exec);
 /* Brings opaque and open up to date. */
 void exec_refresh(struct exec *exec);
 /* Records the event behind the last launch, if that is still to be done. */

@@ -50,22 +50,35 @@ static CUresult launch_kernel(const struct program_kernel *kernel, CUstream stre
     return status;
 }
 
-/* One row in linear memory goes as a plain copy, which can be held and served in the host tier. */
+/* Whether a copy is of one row in linear memory, and where that starts on either side. */
+static bool one_row(const CUDA_MEMCPY3D *copy, CUdeviceptr *dst, CUdeviceptr *src)
+{
+    if (copy->Height != 1 || copy->Depth != 1 || copy->srcMemoryType == CU_MEMORYTYPE_ARRAY ||
+        copy->dstMemoryType == CU_MEMORYTYPE_ARRAY || copy->srcY || copy->srcZ || copy->dstY || copy->dstZ)
+        return false;
+    *src = (copy->srcMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)copy->srcHost : copy->srcDevice) +
+           copy->srcXInBytes;
+    *dst = (copy->dstMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)copy->dstHost : copy->dstDevice) +
+           copy->dstXInBytes;
+    return true;
+}
+
+static enum tape_copy form_of(const CUDA_MEMCPY3D *copy)
+{
+    if (copy->dstMemoryType == CU_MEMORYTYPE_HOST)
+        return TAPE_TO_HOST;
+    return copy->srcMemoryType == CU_MEMORYTYPE_HOST ? TAPE_TO_DEVICE : TAPE_INSIDE;
+}
+
+/* One row goes as a plain copy, which can be held and served in the host tier. */
 static CUresult launch_copy(const CUDA_MEMCPY3D *copy, CUstream stream)
 {
     CUdeviceptr dst, src;
 
     if (!copy->WidthInBytes || !copy->Height || !copy->Depth)
         return CUDA_SUCCESS;
-    if (copy->Height != 1 || copy->Depth != 1 || copy->srcMemoryType == CU_MEMORYTYPE_ARRAY ||
-        copy->dstMemoryType == CU_MEMORYTYPE_ARRAY || copy->srcY || copy->srcZ || copy->dstY || copy->dstZ)
+    if (!one_row(copy, &dst, &src))
         return hook_cuMemcpy3DAsync_v2(copy, stream);
-    src = (copy->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)copy->srcHost
-                                                     : copy->srcDevice) +
-          copy->srcXInBytes;
-    dst = (copy->dstMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)copy->dstHost
-                                                     : copy->dstDevice) +
-          copy->dstXInBytes;
     if (copy->srcMemoryType == CU_MEMORYTYPE_DEVICE && copy->dstMemoryType == CU_MEMORYTYPE_DEVICE)
         return hook_cuMemcpyDtoDAsync_v2(dst, src, copy->WidthInBytes, stream);
     return hook_cuMemcpyAsync(dst, src, copy->WidthInBytes, stream);
@@ -143,6 +156,7 @@ static CUresult check_nodes(const struct program *program, struct gpu *gpu, CUst
         const struct program_node *node = &program->nodes[i];
         struct operation operation;
         struct touches touches;
+        CUdeviceptr dst, src;
         char what[160];
 
         if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
@@ -150,7 +164,7 @@ static CUresult check_nodes(const struct program *program, struct gpu *gpu, CUst
         if (node->disabled ||
             (node->type != CU_GRAPH_NODE_TYPE_KERNEL && node->type != CU_GRAPH_NODE_TYPE_MEMSET &&
              node->type != CU_GRAPH_NODE_TYPE_MEMCPY) ||
-            (node->type == CU_GRAPH_NODE_TYPE_MEMCPY && node->copy.Height == 1 && node->copy.Depth == 1))
+            (node->type == CU_GRAPH_NODE_TYPE_MEMCPY && one_row(&node->copy, &dst, &src)))
             continue;
         touches_init(&touches);
         program_node_touches(node, &touches);
@@ -214,6 +228,54 @@ static CUresult launch_singly(struct exec *exec, struct gpu *gpu, CUstream strea
     return status;
 }
 
+/*
+ * A trace has the nodes though they are launched together, since with less memory they would not be. stream:
+ * CU_STREAM_PER_THREAD names a thread's own.
+ */
+static void trace_nodes(const struct program *program, CUstream stream)
+{
+    for (unsigned i = 0; i < program->count; i++) {
+        const struct program_node *node = &program->nodes[i];
+        struct touches touches;
+        CUdeviceptr dst, src;
+
+        if (node->disabled)
+            continue;
+        touches_init(&touches);
+        program_node_touches(node, &touches);
+        switch (node->type) {
+        case CU_GRAPH_NODE_TYPE_KERNEL:
+            trace_launch(TAPE_LAUNCH, kernel_find(node->kernel.function).name, &touches, stream, false);
+            break;
+        case CU_GRAPH_NODE_TYPE_MEMCPY:
+            if (one_row(&node->copy, &dst, &src))
+                trace_copy(dst, src, node->copy.WidthInBytes, stream, false, false, form_of(&node->copy));
+            else
+                trace_other("cuMemcpy3DAsync_v2", &touches, stream, false);
+            break;
+        case CU_GRAPH_NODE_TYPE_MEMSET:
+            if (node->set.height == 1)
+                trace_memset(node->set.dst, stream);
+            else
+                trace_other("cuMemsetD2D32Async", &touches, stream, false);
+            break;
+        case CU_GRAPH_NODE_TYPE_HOST:
+            trace_host_function(stream, false);
+            break;
+        case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+            trace_submit(&stream, false);
+            break;
+        case CU_GRAPH_NODE_TYPE_GRAPH:
+            trace_nodes(node->bodies[0], stream);
+            break;
+        default:
+            break;
+        }
+        touches_fini(&touches);
+    }
+}
+
 /* Its memory is all one gpu's, in whose context the launch is made. */
 static bool may_go_singly(const struct exec *exec, const struct touches *touches)
 {
@@ -255,7 +317,8 @@ static CUresult launch(PFN_cuGraphLaunch_v10000 real, bool per_thread, CUgraphEx
         touches_fini(&touches);
         return launch_singly(exec, gpu, named);
     }
-    TRACE(trace_launch(open ? TAPE_OPEN : TAPE_OTHER, "a graph", &touches, stream, per_thread));
+    if (!singly)
+        TRACE(trace_launch(open ? TAPE_OPEN : TAPE_OTHER, "a graph", &touches, stream, per_thread));
     /* Where it need not go as a whole, nothing is said if as a whole it does not fit. */
     status = operation_begin(&operation, &touches, stream, per_thread, open,
                              open     ? "an open graph"
@@ -265,6 +328,8 @@ static CUresult launch(PFN_cuGraphLaunch_v10000 real, bool per_thread, CUgraphEx
         return launch_singly(exec, gpu, named);
     if (status != CUDA_SUCCESS)
         return status;
+    if (singly)
+        TRACE(trace_nodes(exec->program, named));
     status = launch_whole(real, handle, exec, named);
     operation_end(&operation, status);
     return status;
