@@ -7,6 +7,7 @@
  * ...) may be left out.
  */
 #include "clock.h"
+#include "history.h"
 #include "record.h"
 
 #include <stdarg.h>
@@ -187,6 +188,7 @@ static void at_exit(void)
         driver_acquire();
         clock_finish_locked();
         record_finish_locked();
+        history_finish_locked();
         driver_release();
     }
     report_at_exit();
@@ -227,6 +229,7 @@ static void init_once(void)
         return;
     }
     record_start();
+    history_start();
     init_pid = getpid();
     initialized = true;
     pthread_atfork(NULL, NULL, in_child);

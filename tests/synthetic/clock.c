@@ -13,8 +13,15 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE_NS 10000000000u /* of the process's own CPU time, that a running thread is waited for */
-#define IMPATIENCE_NS 20000000u  /* the same, after it was too long HASTY_AFTER times in a row */
+/*
+ * How long a running thread is waited for: so much of the process's own CPU time, so that a busy machine
+ * makes no difference, but not longer than so much of real time; a running child, in real time; and both
+ * after it was too long HASTY_AFTER times in a row.
+ */
+#define PATIENCE_CPU_NS 10000000000u
+#define PATIENCE_NS 60000000000u
+#define PATIENCE_CHILD_NS 20000000000u
+#define IMPATIENCE_NS 20000000u
 #define FINISH_PATIENCE_NS 2000000000u
 #define HASTY_AFTER 3
 
@@ -144,7 +151,6 @@ static void nap(uint64_t ns)
     driver_acquire();
 }
 
-/* CPU time, so that a busy machine does not make it expire sooner. */
 static uint64_t cpu_time(void)
 {
     struct timespec ts;
@@ -152,57 +158,80 @@ static uint64_t cpu_time(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Since when, in both times, somebody has run while something waited for quiet. */
+struct patience {
+    uint64_t real, cpu;
+};
+
+static struct patience patience_begin(void)
+{
+    return (struct patience){.real = driver_clock(), .cpu = cpu_time()};
+}
+
+static bool patience_ends(const struct patience *since, enum quiet quiet, unsigned hasty_in_a_row)
+{
+    uint64_t real = driver_clock() - since->real;
+    if (hasty_in_a_row >= HASTY_AFTER)
+        return real >= IMPATIENCE_NS;
+    if (quiet == QUIET_CHILD_RUNS)
+        return real >= PATIENCE_CHILD_NS;
+    return real >= PATIENCE_NS || cpu_time() - since->cpu >= PATIENCE_CPU_NS;
+}
+
 /* All threads sleep, or the one that does not has been waited for long enough. */
-static bool quiet_enough(uint64_t since)
+static bool quiet_enough(const struct patience *since)
 {
     static unsigned hasty_in_a_row;
-    driver_release();
-    bool quiet = quiet_now();
-    driver_acquire();
-    if (quiet) {
+    enum quiet quiet = quiet_now();
+    if (quiet == QUIET) {
         hasty_in_a_row = 0;
         return true;
     }
-    if (cpu_time() - since < (hasty_in_a_row >= HASTY_AFTER ? IMPATIENCE_NS : PATIENCE_NS))
+    if (!patience_ends(since, quiet, hasty_in_a_row))
         return false;
     hasty_in_a_row++;
     clock_hasty++;
     return true;
 }
 
+static bool anything_to_do(void)
+{
+    return arrivals || waiters || sleepers || timeline_functions;
+}
+
+/* The device up to the host's time, and everybody on his way who need not wait; true where somebody was. */
+static bool settle(void)
+{
+    timeline_news_locked();
+    if (waiters || sleepers || timeline_functions || timeline_due_locked())
+        timeline_advance_locked(clock_now);
+    bool any = timeline_news_locked() || inside || somebody_goes_on();
+    let_go_on();
+    return any;
+}
+
 static void *conduct(void *unused)
 {
-    uint64_t since = cpu_time(), pause = 0;
     (void)unused;
     pthread_setname_np(pthread_self(), "gpu-clock");
     quiet_exclude_me();
     driver_acquire();
     for (;;) {
-        if (!arrivals && !waiters && !sleepers && !timeline_functions) {
+        while (!anything_to_do())
             pthread_cond_wait(&work, &driver_lock);
-            since = cpu_time();
-            pause = 0;
-            continue;
-        }
-        uint64_t begin = cpu_time();
-        if (waiters || sleepers || timeline_functions || timeline_due_locked())
-            timeline_advance_locked(clock_now);
-        let_go_on();
-        since += cpu_time() - begin;
-        if (!quiet_enough(since)) {
+        settle();
+        struct patience since = patience_begin();
+        uint64_t pause = 0;
+        while (!quiet_enough(&since)) {
             pause = pause < 500000 ? 2 * pause + 10000 : pause;
             nap(pause);
-            continue;
         }
-        if (inside || somebody_goes_on())
+        if (settle() || !anything_to_do()) /* a call may have cost more than its turn did */
             continue;
         if (arrivals)
             admit();
         else if (!pass_time())
             nap(1000000); /* until something else happens: a value in memory, a call */
-        let_go_on();
-        since = cpu_time();
-        pause = 0;
     }
     return NULL;
 }

@@ -180,7 +180,7 @@ struct options {
     double compute_scale; /* kernels take so many times as long */
     double size_scale;    /* a byte stands for so many */
     double driver_scale;  /* calls of the driver take so many times as long */
-    const char *record;
+    const char *record, *history;
 };
 extern struct options options;
 void options_read(void);

@@ -1,8 +1,8 @@
 /*
  * options.c - the environment of the synthetic GPU: SYNTHETIC_GPU_HBM, _SCHEDULE, _REPORT, _DEVICES, and
- * those of virtual time: _CLOCK, _LINK, _COMPUTE_SCALE, _SIZE_SCALE, _DRIVER_SCALE, _RECORD. (_FAULT is read
- * in api.c; _DUMP names a file for PTX that is refused, in module.c.) A value that is not understood stops
- * the process: a test must not run on another machine than it asked for.
+ * those of virtual time: _CLOCK, _LINK, _COMPUTE_SCALE, _SIZE_SCALE, _DRIVER_SCALE, _RECORD, _HISTORY.
+ * (_FAULT is read in api.c; _DUMP names a file for PTX that is refused, in module.c.) A value that is not
+ * understood stops the process: a test must not run on another machine than it asked for.
  */
 #include "memory.h"
 #include "model/machine.h"
@@ -112,6 +112,11 @@ static void read_clock(void)
     text = getenv("SYNTHETIC_GPU_RECORD");
     if (text && *text) {
         options.record = text;
+        options.clock = true;
+    }
+    text = getenv("SYNTHETIC_GPU_HISTORY");
+    if (text && *text) {
+        options.history = text;
         options.clock = true;
     }
     text = getenv("SYNTHETIC_GPU_LINK");

@@ -18,11 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 1024, MAX_EXCLUDED = 64 };
+/* KEPT_OPEN: threads whose files stay open, which is quicker; the program wants descriptors, too. */
+enum { MAX_THREADS = 4096, KEPT_OPEN = 96, MAX_EXCLUDED = 64 };
 
 static struct thread {
     pid_t id;
-    int stat, schedstat;
+    int stat, schedstat; /* open, or -1 */
     bool seen;
     char before[64];
 } threads[MAX_THREADS];
@@ -45,17 +46,36 @@ static bool is_excluded(pid_t id)
     return false;
 }
 
+static int open_of(pid_t id, const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/%s", (int)id, name);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Reads a thread's file through fd, or, where that is negative, by its name. False: the thread is gone. */
+static bool read_of(pid_t id, const char *name, int fd, char *out, size_t size)
+{
+    int own = fd < 0 ? open_of(id, name) : -1;
+    ssize_t n = fd >= 0 || own >= 0 ? pread(fd >= 0 ? fd : own, out, size - 1, 0) : -1;
+    if (own >= 0)
+        close(own);
+    out[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
+
 static void forget(struct thread *thread)
 {
-    close(thread->stat);
-    close(thread->schedstat);
+    if (thread->stat >= 0)
+        close(thread->stat);
+    if (thread->schedstat >= 0)
+        close(thread->schedstat);
     *thread = threads[--count];
 }
 
-/* False where it is new and cannot be looked at. *news: it is new. */
+/* False where there are too many. *news: it is new. */
 static bool remember(pid_t id, bool *news)
 {
-    char path[64];
     for (unsigned i = 0; i < count; i++) {
         if (threads[i].id == id) {
             threads[i].seen = true;
@@ -65,19 +85,13 @@ static bool remember(pid_t id, bool *news)
     if (count == MAX_THREADS)
         return false;
     *news = true;
-    struct thread *thread = &threads[count];
-    *thread = (struct thread){.id = id, .seen = true};
-    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)id);
-    thread->stat = open(path, O_RDONLY | O_CLOEXEC);
-    snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)id);
-    thread->schedstat = open(path, O_RDONLY | O_CLOEXEC);
-    if (thread->stat >= 0 && thread->schedstat >= 0) {
-        count++;
-        return true;
+    threads[count] = (struct thread){.id = id, .seen = true, .stat = -1, .schedstat = -1};
+    if (count < KEPT_OPEN) {
+        threads[count].stat = open_of(id, "stat");
+        threads[count].schedstat = open_of(id, "schedstat");
     }
-    if (thread->stat >= 0)
-        close(thread->stat);
-    return false; /* gone meanwhile, or the machine does not say: ask again */
+    count++;
+    return true;
 }
 
 static bool list_threads(pid_t me, bool *news)
@@ -104,26 +118,11 @@ static bool list_threads(pid_t me, bool *news)
     return complete;
 }
 
-static bool read_schedstat(const struct thread *thread, char *out)
-{
-    ssize_t n = pread(thread->schedstat, out, sizeof(thread->before) - 1, 0);
-    out[n > 0 ? n : 0] = 0;
-    return n > 0;
-}
-
 /* The state, from "pid (comm) S ...": comm may hold anything, a parenthesis too. 0: there is none. */
 static char state_of(const char *text)
 {
     const char *end = strrchr(text, ')');
     return end && end[1] == ' ' ? end[2] : 0;
-}
-
-static bool sleeps(const struct thread *thread)
-{
-    char text[512];
-    ssize_t n = pread(thread->stat, text, sizeof(text) - 1, 0);
-    text[n > 0 ? n : 0] = 0;
-    return state_of(text) && strchr("STtZX", state_of(text));
 }
 
 /* /proc/self/task/TID/children: those that this thread has started. Ended ones stay until they are waited
@@ -166,20 +165,28 @@ static bool child_runs(void)
     return any;
 }
 
-bool quiet_now(void)
+enum quiet quiet_now(void)
 {
-    char after[sizeof(threads->before)];
+    char text[512];
     bool news;
     if (!list_threads(gettid(), &news))
-        return false;
+        return QUIET_THREAD_RUNS;
+    for (unsigned i = 0; i < count; i++) {
+        struct thread *thread = &threads[i];
+        if (!read_of(thread->id, "schedstat", thread->schedstat, thread->before, sizeof(thread->before))) {
+            forget(thread); /* perhaps another has its number by now */
+            return QUIET_THREAD_RUNS;
+        }
+    }
     for (unsigned i = 0; i < count; i++)
-        if (!read_schedstat(&threads[i], threads[i].before))
-            return false;
+        if (!read_of(threads[i].id, "stat", threads[i].stat, text, sizeof(text)) || !state_of(text) ||
+            !strchr("STtZX", state_of(text)))
+            return QUIET_THREAD_RUNS;
     for (unsigned i = 0; i < count; i++)
-        if (!sleeps(&threads[i]))
-            return false;
-    for (unsigned i = 0; i < count; i++)
-        if (!read_schedstat(&threads[i], after) || strcmp(after, threads[i].before) != 0)
-            return false;
-    return list_threads(gettid(), &news) && !news && !child_runs();
+        if (!read_of(threads[i].id, "schedstat", threads[i].schedstat, text, sizeof(text)) ||
+            strcmp(text, threads[i].before) != 0)
+            return QUIET_THREAD_RUNS;
+    if (!list_threads(gettid(), &news) || news)
+        return QUIET_THREAD_RUNS;
+    return child_runs() ? QUIET_CHILD_RUNS : QUIET;
 }

@@ -4,14 +4,17 @@
 #ifndef SYNTHETIC_QUIET_H
 #define SYNTHETIC_QUIET_H
 
-#include <stdbool.h>
-
 /* The calling thread is the device's, not the program's. */
 void quiet_exclude_me(void);
+enum quiet {
+    QUIET, /* every other thread of the process, but for the device's, sleeps, and no child runs */
+    QUIET_THREAD_RUNS, /* one does not, or could not be looked at */
+    QUIET_CHILD_RUNS,
+};
 /*
- * True where every other thread of the process, but for the device's, sleeps, and no child of the process
- * runs. No lock is held; one thread at a time. Where /proc does not say: false.
+ * driver_lock held: so a thread that wants it is seen to run, and none of the device's has another lock,
+ * malloc's for one, that a thread of the program could be waiting for.
  */
-bool quiet_now(void);
+enum quiet quiet_now(void);
 
 #endif

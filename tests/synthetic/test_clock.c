@@ -534,6 +534,37 @@ START_TEST(the_record_can_be_read)
 }
 END_TEST
 
+START_TEST(the_history_has_starts_and_ends)
+{
+    char path[64], kind[3];
+    unsigned long long stream[3];
+    double submit[3], began[3], ended[3], bytes[3];
+    snprintf(path, sizeof(path), "/tmp/synthetic-gpu-history-%d", (int)getpid());
+    setenv("SYNTHETIC_GPU_HISTORY", path, 1);
+    report_number(three_copies, "launches");
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fscanf(f, "device-history 1\n"), 0);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(fscanf(f, "%c %llu %lf %lf %lf %lf\n", &kind[i], &stream[i], &submit[i], &began[i],
+                                &ended[i], &bytes[i]),
+                         6);
+    ck_assert_int_eq(fgetc(f), EOF);
+    fclose(f);
+    unlink(path);
+    /* In order of their ends: in, out behind it in the same stream, in of the other stream. */
+    ck_assert_uint_eq(stream[0], stream[1]);
+    ck_assert_uint_ne(stream[0], stream[2]);
+    ck_assert(kind[0] == 'c' && kind[1] == 'c' && kind[2] == 'c');
+    ck_assert(bytes[0] == 1e6 && bytes[1] == 5e5 && bytes[2] == 1e6);
+    ck_assert(began[0] == submit[0] && began[1] == ended[0] && began[2] == ended[0]);
+    ck_assert(submit[2] == submit[0] + MACHINE_HOST_COPY && submit[1] == submit[2] + MACHINE_HOST_COPY);
+    ck_assert(ended[0] - began[0] == MACHINE_COPY_LATENCY + 100000);
+    ck_assert(ended[1] - began[1] == MACHINE_COPY_LATENCY + 50000);
+    ck_assert(ended[2] - began[2] == MACHINE_COPY_LATENCY + 100000);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("clock");
@@ -561,6 +592,7 @@ int main(void)
     tcase_set_timeout(written, 60);
     tcase_add_test(written, the_report_has_the_model);
     tcase_add_test(written, the_record_can_be_read);
+    tcase_add_test(written, the_history_has_starts_and_ends);
     suite_add_tcase(suite, written);
     return run_suite(suite);
 }

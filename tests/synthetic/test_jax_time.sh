@@ -22,7 +22,9 @@ run() {
         tail -n 20 "$work/$name.log"
         exit 1
     fi
-    grep -E '"(makespan_ns|host_waited_ns|in_bytes|threads_not_waited_for)"|"device": 0' "$work/$name.json" >"$work/$name.times"
+    grep -E '"(makespan_ns|host_waited_ns)"|"device": 0' "$work/$name.json" >"$work/$name.times"
+    # A very busy machine: what is compared may differ then.
+    grep '"threads_not_waited_for": [^0]' "$work/$name.json" || true
     grep -E '^(n|l|a) ' "$work/$name.record" >"$work/$name.kernels"
 }
 

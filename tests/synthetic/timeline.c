@@ -4,6 +4,7 @@
  * end, the host's time of a submission, the end of a copy's latency.
  */
 #include "timeline.h"
+#include "history.h"
 #include "model/machine.h"
 
 #include <stdlib.h>
@@ -80,6 +81,7 @@ static void op_passed(struct op *op)
     op->time.end = now;
     if (now > timeline_last_end)
         timeline_last_end = now;
+    history_add_locked(op, lane->stream_id);
     lane->heavy -= work_is_heavy(&op->work);
     lane->head = op->time.next;
     if (!lane->head)
@@ -191,6 +193,7 @@ static void feed_engine(int device, int which)
     if (!best)
         return;
     engine->op = best;
+    best->time.start = now; /* before, it was when it came to wait for the engine */
     engine->latency_left = MACHINE_COPY_LATENCY;
     engine->bytes_left = work_bytes(&best->work);
     engine->bytes += engine->bytes_left;
