@@ -19,6 +19,10 @@ TESTS += %D%/test_greedy
 %C%_test_greedy_SOURCES = %D%/test_greedy.c cache/tools/cycle_run.c cache/tools/cycle_run_frames.c cache/tools/cycle_run_new.c
 %C%_test_greedy_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_greedy_LDADD = cache/libcache.la $(CHECK_LIBS)
+# Built with the tests, run by hand.
+check_PROGRAMS += %D%/bench_greedy
+%C%_bench_greedy_SOURCES = %D%/bench_greedy.c
+%C%_bench_greedy_LDADD = cache/libcache.la
 check_PROGRAMS += %D%/test_report_text
 TESTS += %D%/test_report_text
 %C%_test_report_text_SOURCES = %D%/test_report_text.c hooks/symbol.c hooks/symbol.h hooks/text.c hooks/text.h
