@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* Frames kept in hand: at most so many, and one of so many. */
-enum { IN_HAND = 2, HAND = 256, PATIENCE = 16 };
+enum { IN_HAND = 2, HAND = 256, PATIENCE = 16, PATIENT = 10, MORE_PATIENT = 15 };
 
 /* The way around the circle. Positions are absolute, the first one is `length' or more. */
 struct sweep {
@@ -270,8 +270,8 @@ static int choose(struct greedy *greedy, int64_t patience)
     struct sweep sweep = {.greedy = greedy, .patience = patience};
     int error = 0;
 
-    greedy->move_count = greedy->taken_count = 0;
-    greedy->stalled = 0;
+    if (greedy_tree_init(&greedy->lack, greedy->length) || greedy_links_init(greedy->link, greedy->cycle))
+        return -ENOMEM;
     greedy_links_set(greedy->link, greedy->cycle);
     greedy_tree_set(&greedy->lack, greedy->demand);
     greedy_gaps_reset(greedy);
@@ -279,28 +279,6 @@ static int choose(struct greedy *greedy, int64_t patience)
     for (uint32_t i = 0; i < greedy->length && !error; i++, sweep.at++)
         error = make_room(&sweep, greedy_tree_value(&greedy->lack, sweep.at));
     return error;
-}
-
-/* Patient or not, whichever makes the machine pause less; the first one where it need not pause at all. */
-static int choose_best(struct greedy *greedy)
-{
-    static const int64_t patience[] = {10, 15};
-    int64_t least = 0;
-    uint32_t best = 0, last = 0;
-    int error = 0;
-
-    greedy->begin = least_demand(greedy);
-    for (uint32_t i = 0; i < sizeof patience / sizeof patience[0] && !error; i++) {
-        last = i;
-        error = choose(greedy, patience[i]);
-        if (!i || greedy->stalled < least) {
-            least = greedy->stalled;
-            best = i;
-        }
-        if (!least)
-            break;
-    }
-    return error || best == last ? error : choose(greedy, patience[best]);
 }
 
 static double predicted(const struct greedy *greedy)
@@ -312,43 +290,66 @@ static double predicted(const struct greedy *greedy)
     return time;
 }
 
-static void greedy_free(struct greedy *greedy)
+static int find_gaps(struct greedy *greedy)
+{
+    int64_t frames = (int64_t)(greedy->cycle->capacity / greedy->cycle->frame_size);
+    int error = greedy_find_gaps(greedy);
+
+    if (error)
+        return error;
+    greedy->capacity = frames - (frames / HAND < IN_HAND ? frames / HAND : IN_HAND);
+    greedy->begin = least_demand(greedy);
+    for (uint32_t i = 0; i < greedy->length; i++)
+        greedy->demand[i] -= greedy->capacity;
+    return 0;
+}
+
+static void free_choice(struct greedy *greedy)
+{
+    free(greedy->moves);
+    free(greedy->taken);
+    free(greedy->lack.nodes);
+    for (uint32_t i = 0; i < 2; i++)
+        greedy_link_free(&greedy->link[i]);
+}
+
+static void free_gaps(struct greedy *greedy)
 {
     free(greedy->demand);
     free(greedy->gaps);
     free(greedy->first_gap);
     for (uint32_t i = 0; i < 2; i++)
         free(greedy->last[i]);
-    free(greedy->moves);
-    free(greedy->lack.nodes);
-    free(greedy->taken);
-    for (uint32_t i = 0; i < 2; i++)
-        greedy_link_free(&greedy->link[i]);
 }
 
 int schedule_greedy(const struct cycle *cycle, struct schedule **out)
 {
-    struct greedy greedy = {.cycle = cycle, .length = cycle->length};
+    struct greedy gaps = {.cycle = cycle, .length = cycle->length}, first = {0}, second = {0}, *best = &first;
     struct schedule *schedule = calloc(1, sizeof *schedule);
     int error = -ENOMEM;
 
     if (!schedule)
         return -ENOMEM;
     schedule->cycle_hash = cycle_hash(cycle);
-    greedy.capacity = (int64_t)(cycle->capacity / cycle->frame_size);
-    greedy.capacity -= greedy.capacity / HAND < IN_HAND ? greedy.capacity / HAND : IN_HAND;
-    if (greedy_find_gaps(&greedy) || greedy_tree_init(&greedy.lack, cycle->length) ||
-        greedy_links_init(greedy.link, cycle))
+    error = find_gaps(&gaps);
+    if (error)
         goto done;
-    for (uint32_t i = 0; i < cycle->length; i++)
-        greedy.demand[i] -= greedy.capacity;
-    error = choose_best(&greedy);
-    schedule->predicted = predicted(&greedy);
+    first = second = gaps;
+    error = choose(&first, PATIENT);
+    if (!error && first.stalled) {
+        /* Which makes the machine pause less. */
+        error = choose(&second, MORE_PATIENT);
+        if (second.stalled < first.stalled)
+            best = &second;
+    }
     if (!error)
-        error = greedy_emit(&greedy, schedule);
+        error = greedy_emit(best, schedule);
+    schedule->predicted = predicted(best);
 
 done:
-    greedy_free(&greedy);
+    free_choice(&first);
+    free_choice(&second);
+    free_gaps(&gaps);
     if (error)
         schedule_free(schedule);
     else
