@@ -113,12 +113,12 @@ static int64_t reserve_in(struct sweep *sweep, uint32_t gap, int64_t from, int64
     int64_t to = from + greedy->gaps[gap].length, done = 0;
     struct greedy_span span;
 
-    while (done < count) {
-        int64_t room = greedy_tree_first(&greedy->lack, sweep->at + 1, to, 0);
+    int64_t room = greedy_tree_first(&greedy->lack, sweep->at + 1, to, 0);
 
-        if (room < 0)
-            room = to;
-        room -= (room - sweep->at - 1) * (PATIENCE - sweep->patience) / PATIENCE;
+    if (room < 0)
+        room = to;
+    room -= (room - sweep->at - 1) * (PATIENCE - sweep->patience) / PATIENCE;
+    while (done < count) {
         if (!greedy_link_take(link, 2 * room - 1, 2 * to, true, count - done, &span)) {
             pause_add(greedy, 2 * to - 1, (count - done) * link->piece);
             continue;

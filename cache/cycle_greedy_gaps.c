@@ -131,7 +131,7 @@ void greedy_gap_exhausted(struct greedy *greedy, uint32_t gap)
     uint32_t *last = greedy->last[greedy->gaps[gap].tail], i = greedy->gap_count + gap;
 
     last[i] = GREEDY_NONE;
-    for (i /= 2; i; i /= 2)
+    for (i /= 2; i && last[i] == gap; i /= 2)
         update(greedy, last, i);
 }
 

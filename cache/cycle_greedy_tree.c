@@ -49,10 +49,13 @@ static void add_phases(struct greedy_tree *tree, uint32_t begin, uint32_t end, i
                 tree->nodes[b].added += value;
         }
     }
-    for (low /= 2; low; low /= 2)
+    low /= 2;
+    for (high = (high - 1) / 2; low != high; low /= 2, high /= 2) {
         update(tree, low);
-    for (high = (high - 1) / 2; high; high /= 2)
         update(tree, high);
+    }
+    for (; low; low /= 2)
+        update(tree, low);
 }
 
 void greedy_tree_add(struct greedy_tree *tree, int64_t begin, int64_t end, int64_t value)
