@@ -398,6 +398,17 @@ CUresult stream_submit_locked(struct CUstream_st *stream, struct work *work, str
     for (unsigned i = 0; i < after_count; i++)
         if (!op_passed_locked(after[i]))
             op->after[op->after_count++] = op_ref(after[i]);
+    /*
+     * In virtual time a graph is one operation: it starts when all that its nodes wait for has ended.
+     * Otherwise it could be under way, and hold up the clock, until something has run that the clock has
+     * still to come to.
+     */
+    if (stream->lane && op->work.kind == WORK_GRAPH) {
+        unsigned n = graph_run_awaits_locked(op->work.graph, op->after + op->after_count,
+                                             ARRAY_SIZE(op->after) - op->after_count);
+        while (n--)
+            op_ref(op->after[op->after_count++]);
+    }
     if (stream->tail)
         stream->tail->next = op;
     else

@@ -239,6 +239,8 @@ bool graph_run_ready_locked(const struct graph_run *run);
 bool graph_run_step_locked(struct graph_run *run, struct op *op);
 void graph_run_free_locked(struct graph_run *run);
 bool graph_run_touches(const struct graph_run *run, uint64_t address, uint64_t size);
+/* What its nodes wait for: puts uncounted operations into out, at most so many; the number there. */
+unsigned graph_run_awaits_locked(const struct graph_run *run, struct op **out, unsigned most);
 /* Its nodes into the record. */
 void graph_run_record_locked(struct graph_run *run, uint64_t stream_id);
 /* Virtual ns from its first node's start to its last one's end; known at its end. */

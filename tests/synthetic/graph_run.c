@@ -66,6 +66,15 @@ struct graph_run *graph_run_new_locked(struct program *program)
     return run;
 }
 
+unsigned graph_run_awaits_locked(const struct graph_run *run, struct op **out, unsigned most)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < run->program->count && n < most; i++)
+        if (run->nodes[i].event_op)
+            out[n++] = run->nodes[i].event_op;
+    return n;
+}
+
 static size_t count_works(const struct program_node *node)
 {
     size_t n = 1;

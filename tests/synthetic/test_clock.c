@@ -121,6 +121,24 @@ START_TEST(an_engine_rests_while_its_copy_waits)
 }
 END_TEST
 
+START_TEST(an_engine_serves_who_came_first)
+{
+    setenv("SYNTHETIC_GPU_SIZE_SCALE", "1000", 1);
+    start(schedules[_i], "10,10");
+    gate();
+    OK(cuMemsetD8Async(memory, 0, 297000, streams[0])); /* 100 us */
+    OK(cuMemcpyHtoDAsync(memory, pinned, 1000, streams[0]));
+    OK(cuEventRecord(events[1], streams[0]));
+    OK(cuMemsetD8Async(memory + MIB, 0, 147000, streams[1])); /* 50 us */
+    OK(cuMemcpyHtoDAsync(memory + MIB, pinned, 500, streams[1]));
+    OK(cuEventRecord(events[2], streams[1]));
+    OK(cuMemcpyHtoDAsync(memory + 2 * MIB, pinned, 2000,
+                         streams[2])); /* in the engine for 200 us meanwhile */
+    TAKES(between(0, 2), 2 * MACHINE_COPY_LATENCY + 250000);
+    TAKES(between(0, 1), 3 * MACHINE_COPY_LATENCY + 350000);
+}
+END_TEST
+
 START_TEST(a_stream_waits_for_an_event_of_another)
 {
     setenv("SYNTHETIC_GPU_SIZE_SCALE", "1000", 1);
@@ -316,6 +334,32 @@ START_TEST(a_graph_takes_its_longest_way)
     OK(cuGraphLaunch(exec, streams[0]));
     OK(cuEventRecord(events[1], streams[0]));
     TAKES(between(0, 1), memset_ns(30e6) + memset_ns(90e6) + memset_ns(30e6));
+}
+END_TEST
+
+/* The event is behind a host function, which is called when its time has come. */
+START_TEST(a_graph_waits_for_an_event)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode wait, fill;
+    CUDA_MEMSET_NODE_PARAMS params = {.elementSize = 1, .height = 1, .dst = memory, .width = 30000};
+    int flag = 0;
+    setenv("SYNTHETIC_GPU_SIZE_SCALE", "1000", 1);
+    start(schedules[_i], "pcie5");
+    params.dst = memory;
+    gate();
+    OK(cuLaunchHostFunc(streams[1], hand_over, &flag));
+    OK(cuEventRecord(events[1], streams[1]));
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddEventWaitNode(&wait, graph, NULL, 0, events[1]));
+    OK(cuGraphAddMemsetNode(&fill, graph, &wait, 1, &params, test_context));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuStreamCreate(&streams[0], CU_STREAM_NON_BLOCKING)); /* one that the gate does not hold up */
+    OK(cuGraphLaunch(exec, streams[0]));
+    OK(cuEventRecord(events[2], streams[0]));
+    TAKES(between(1, 2), memset_ns(30e6));
+    ck_assert_int_eq(flag, 1);
 }
 END_TEST
 
@@ -575,6 +619,7 @@ int main(void)
     tcase_add_loop_test(reckoned, one_engine_serves_copies_in_turn, 0, SCHEDULES);
     tcase_add_loop_test(reckoned, both_directions_share_the_link, 0, SCHEDULES);
     tcase_add_loop_test(reckoned, an_engine_rests_while_its_copy_waits, 0, SCHEDULES);
+    tcase_add_loop_test(reckoned, an_engine_serves_who_came_first, 0, SCHEDULES);
     tcase_add_loop_test(reckoned, a_stream_waits_for_an_event_of_another, 0, SCHEDULES);
     tcase_add_loop_test(reckoned, the_legacy_stream_waits_and_is_waited_for, 0, SCHEDULES);
     tcase_add_loop_test(reckoned, a_host_function_takes_its_time, 0, SCHEDULES);
@@ -585,6 +630,7 @@ int main(void)
     tcase_add_loop_test(reckoned, a_query_tells_what_the_clock_says, 0, SCHEDULES);
     tcase_add_loop_test(reckoned, times_of_events_wait_for_the_clock, 0, SCHEDULES);
     tcase_add_loop_test(reckoned, a_graph_takes_its_longest_way, 0, SCHEDULES);
+    tcase_add_loop_test(reckoned, a_graph_waits_for_an_event, 0, SCHEDULES);
     suite_add_tcase(suite, reckoned);
     tcase_set_timeout(same, 120);
     tcase_add_loop_test(same, every_schedule_gives_the_same_times, 0, 2);
