@@ -5,6 +5,7 @@
  * graph_node.c      adding and changing nodes of graphs
  * graph_read.c      a graph, read from the driver, becomes a program
  * graph_program.c   programs: nodes in an order, with their parameters
+ * graph_names.c     the addresses a program names
  * graph_exec.c      executable graphs: a program each
  * graph_change.c    what changes one
  * graph_launch.c    launches
@@ -15,6 +16,7 @@
 #ifndef HBMSPILL_HOOKS_GRAPH_H
 #define HBMSPILL_HOOKS_GRAPH_H
 
+#include "hooks/graph_names.h"
 #include "hooks/graph_program.h"
 #include "hooks/operation.h"
 
@@ -62,9 +64,11 @@ struct exec {
     struct program *program;    /* NULL: unknown, it may touch anything */
     struct program_node *nodes; /* by handle; NULL where the handles are not the program's */
     bool priorities;
-    bool changed;      /* opaque and open are to be found out */
+    bool changed;      /* what follows is to be found out */
     bool opaque, open; /* not to be launched node by node; may touch anything */
-    bool disabled;     /* some node was, once */
+    struct names names;
+    bool named;    /* names has all */
+    bool disabled; /* some node was, once */
     /* "Each launch is ordered behind any previous launches of hGraphExec" (cuGraphLaunch), in whatever
      * stream: what a launch node by node has to see to. */
     bool launched, singly; /* at all; the last time, node by node */
@@ -78,7 +82,7 @@ struct exec {
 struct exec *exec_find(CUgraphExec handle);
 /* What it does is no longer known. */
 void exec_forget_program(struct exec *exec);
-/* Brings opaque and open up to date. */
+/* Brings opaque, open and names up to date. */
 void exec_refresh(struct exec *exec);
 /* Records the event behind the last launch, if that is still to be done. */
 CUresult exec_record(struct exec *exec);

@@ -30,6 +30,7 @@ void exec_refresh(struct exec *exec)
     exec->opaque = exec->open = exec->program == NULL;
     if (exec->program)
         program_kind(exec->program, &exec->opaque, &exec->open);
+    exec->named = exec->program && names_read(&exec->names, exec->program);
 }
 
 void exec_forget_program(struct exec *exec)
@@ -52,6 +53,7 @@ static void forget(CUgraphExec handle)
     if (!exec)
         return;
     exec_forget_program(exec);
+    names_fini(&exec->names);
     if (exec->event)
         (void)hbmspill_real.cuEventDestroy_v2(exec->event);
     free(exec);

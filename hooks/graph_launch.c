@@ -309,7 +309,9 @@ static CUresult launch(PFN_cuGraphLaunch_v10000 real, bool per_thread, CUgraphEx
     CUresult status;
 
     touches_init(&touches);
-    if (!open)
+    if (!open && exec->named)
+        names_touches(&exec->names, &touches);
+    else if (!open)
         program_touches(exec->program, &touches);
     gpu = touches.gpu;
     singly = may_go_singly(exec, &touches);
