@@ -237,7 +237,7 @@ static int make_room(struct sweep *sweep, int64_t needed)
         if (gap == GREEDY_NONE) {
             /* No link time for any of them: the machine pauses. */
             bound = 2 * sweep->at;
-            from = find_gap(sweep, first, sweep->at - 1, &gap);
+            (void)find_gap(sweep, first, sweep->at - 1, &gap);
             if (gap == GREEDY_NONE) {
                 count = shift(sweep, needed);
                 return count < 0 ? (int)count : 0;

@@ -76,7 +76,7 @@ int greedy_find_gaps(struct greedy *greedy)
 
     greedy->demand = calloc(greedy->length + 1, sizeof *greedy->demand);
     greedy->first_gap = calloc(greedy->length + 1, sizeof *greedy->first_gap);
-    greedy->gaps = malloc((cycle->touch_count + cycle->buffer_count + 1) * sizeof *greedy->gaps);
+    greedy->gaps = calloc(cycle->touch_count + cycle->buffer_count + 1, sizeof *greedy->gaps);
     if (!greedy->demand || !greedy->first_gap || !greedy->gaps)
         return -ENOMEM;
     for (uint32_t i = 0; i < cycle->buffer_count; i++)

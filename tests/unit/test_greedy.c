@@ -65,7 +65,8 @@ static uint32_t random_below(uint32_t end)
 
 static struct cycle *random_cycle(uint64_t seed)
 {
-    uint32_t length, statics, births[MOST_BUFFERS], lives[MOST_BUFFERS], largest = 0, live = 0, peak = 0;
+    uint32_t length, statics, births[MOST_BUFFERS] = {0}, lives[MOST_BUFFERS] = {0}, largest = 0, live = 0,
+                              peak = 0;
     struct cycle *cycle;
 
     state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
