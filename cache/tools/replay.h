@@ -44,7 +44,7 @@ struct replay_result {
     double in, out;              /* bytes moved by the cache, of such a round */
     double link_in, link_out;    /* all bytes that crossed the link */
     double driver;               /* host time of the cache's driver calls, of such a round */
-    double binding_calls; /* map, unmap, set access: of such a round */
+    double binding_calls;        /* map, unmap, set access: of such a round */
     double stalled, host_waited; /* of such a round: by the job's streams, by the host */
     struct statistics statistics;
 };

@@ -9,6 +9,7 @@ graphs) and every array is an allocation, because that is what a plan is about.
 import dataclasses
 import hashlib
 import importlib.metadata
+import math
 import os
 import shutil
 
@@ -129,7 +130,8 @@ def record(job, steps, live_bytes):
     """The recordings of a job, made now where there are none yet. live_bytes: of a trace, as a function of its path."""
     options = ("--steps", str(steps))
     untimed, key = _trace(job, options)
-    scale = round(LIVE / live_bytes(untimed), 1)
+    # A power of two: the sizes of a large job's arrays are as round as those of a small one.
+    scale = float(2 ** round(math.log2(LIVE / live_bytes(untimed))))
     key = _hash(key, scale, _sources(*MODEL))
     path = {what: os.path.join(DIRECTORY, f"{job}-{key}.{what}") for what in ("trace", "record")}
     if not os.path.exists(path["record"]):

@@ -94,7 +94,7 @@ class Job:
     def frame(self, hbm):
         """As the cache chooses it."""
         size = 2 << 20
-        while hbm / size > 1024 and size < 32 << 20:
+        while hbm / size > 16384 and size < 32 << 20:
             size *= 2
         return size
 

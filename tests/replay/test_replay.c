@@ -4,8 +4,8 @@
  *
  * A loop over SIX buffers of 4 MiB in rounds. With room for four, LRU misses every time: 24 MiB in a round.
  */
-#include "model/machine.h"
 #include "cache/tools/replay.h"
+#include "model/machine.h"
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
