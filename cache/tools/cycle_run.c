@@ -3,13 +3,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What an engine did for an action, if it did anything: `copies' is how many copies it had before. */
+static void note_copy(struct cycle_run *run, unsigned which, uint32_t copies, uint32_t action)
+{
+    const struct engine *engine = &run->engine[which];
+
+    if (!run->times || engine->copies == copies)
+        return;
+    run->times->begin[action] = engine->busy[copies % BUSY].begin;
+    run->times->end[action] = engine->busy[copies % BUSY].end;
+}
+
 static void waiting_try(struct cycle_run *run)
 {
     while (run->waiting_count) {
         const struct waiting *head = &run->waiting[run->waiting_first];
+        uint32_t copies = run->engine[IN].copies;
 
         if (!run_copy_in(run, head->instance, head->first, head->count))
             return;
+        note_copy(run, IN, copies, head->action);
         run->waiting_first = (run->waiting_first + 1) & run->waiting_mask;
         run->waiting_count--;
     }
@@ -25,10 +38,14 @@ static struct instance *instance_at(struct cycle_run *run, uint32_t round, uint3
     return &run->instances[run->instance_of[buffer] + (round + MOST_ROUNDS * ages - age) % ages];
 }
 
-static void act(struct cycle_run *run, uint32_t round, const struct schedule_action *action)
+static void act(struct cycle_run *run, uint32_t round, const struct schedule *schedule, uint32_t index)
 {
+    const struct schedule_action *action = &schedule->actions[index];
+    uint32_t copies = run->engine[OUT].copies;
     struct instance *instance;
 
+    if (run->times)
+        run->times->begin[index] = run->times->end[index] = run->compute;
     if (action->age >= run->ages[action->buffer])
         return;
     instance = instance_at(run, round, action->buffer, action->age);
@@ -36,9 +53,10 @@ static void act(struct cycle_run *run, uint32_t round, const struct schedule_act
         return;
     if (action->kind == SCHEDULE_OUT) {
         run_copy_out(run, instance, action->first, action->count);
+        note_copy(run, OUT, copies, index);
     } else {
         run->waiting[(run->waiting_first + run->waiting_count++) & run->waiting_mask] =
-            (struct waiting){instance, action->first, action->count};
+            (struct waiting){instance, action->first, action->count, index};
     }
     waiting_try(run);
 }
@@ -165,6 +183,8 @@ static int operate(struct cycle_run *run, uint32_t round, uint32_t phase, double
     }
     if (stall)
         stall[phase] = start - run->compute;
+    if (run->times)
+        run->times->start[phase] = start;
     run->compute = start + op->duration;
     for (uint32_t k = op->first; k < op->first + op->count; k++)
         note_use(run, round, cycle->touches[k].age,
@@ -187,7 +207,7 @@ static int run_round(struct cycle_run *run, uint32_t round, const struct schedul
         }
         waiting_try(run);
         while (schedule && next < schedule->count && schedule->actions[next].at == phase)
-            act(run, round, &schedule->actions[next++]);
+            act(run, round, schedule, next++);
         error = operate(run, round, phase, stalls);
         if (error)
             return error;
@@ -287,4 +307,43 @@ int cycle_run_once(const struct cycle *cycle, const struct schedule *schedule, s
     error = cycle_run_schedule(run, schedule, result, NULL);
     cycle_run_free(run);
     return error;
+}
+
+void cycle_times_free(struct cycle_times *times)
+{
+    free(times->start);
+    free(times->begin);
+    free(times->end);
+    *times = (struct cycle_times){0};
+}
+
+int cycle_run_times(const struct cycle *cycle, const struct schedule *schedule, struct cycle_times *times)
+{
+    struct cycle_run *run = cycle_run_new(cycle);
+    struct cycle_times found = {.start = malloc(cycle->length * sizeof *found.start),
+                                .begin = malloc((schedule->count + 1) * sizeof *found.begin),
+                                .end = malloc((schedule->count + 1) * sizeof *found.end)};
+    struct cycle_result result;
+    int error = -ENOMEM;
+    double zero;
+
+    if (run && found.start && found.begin && found.end) {
+        run->times = &found;
+        error = cycle_run_schedule(run, schedule, &result, NULL);
+    }
+    cycle_run_free(run);
+    if (error) {
+        cycle_times_free(&found);
+        return error;
+    }
+    zero = found.start[0];
+    for (uint32_t i = 0; i < cycle->length; i++)
+        found.start[i] -= zero;
+    for (uint32_t i = 0; i < schedule->count; i++) {
+        found.begin[i] -= zero;
+        found.end[i] -= zero;
+    }
+    found.round = result.time;
+    *times = found;
+    return 0;
 }

@@ -42,7 +42,22 @@ void cycle_run_free(struct cycle_run *run);
 int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, struct cycle_result *result,
                        double *stalls);
 
-/* The same, for one run. */
+/*
+ * When things happen in a round, from the start of its first operation on; what crosses its end is later than
+ * `round', what was begun before it negative. An action that moves nothing begins and ends where its
+ * operation could have started.
+ */
+struct cycle_times {
+    double round;
+    double *start;       /* by phase: of the operation */
+    double *begin, *end; /* by action: of its copy */
+};
+
+/* 0: to be freed with cycle_times_free; else as cycle_run_schedule. */
+int cycle_run_times(const struct cycle *cycle, const struct schedule *schedule, struct cycle_times *times);
+void cycle_times_free(struct cycle_times *times);
+
+/* The same as cycle_run_schedule, for one run. */
 int cycle_run_once(const struct cycle *cycle, const struct schedule *schedule, struct cycle_result *result);
 
 #endif

@@ -49,6 +49,7 @@ struct engine {
 struct waiting {
     struct instance *instance;
     uint32_t first, count;
+    uint32_t action;
 };
 
 struct cycle_run {
@@ -70,6 +71,7 @@ struct cycle_run {
     double compute;
     int64_t now; /* operation, counted over all rounds */
     uint32_t misses, least_free;
+    struct cycle_times *times; /* to be filled in, or NULL */
 };
 
 void list_add(struct free_list *list, double ready, uint32_t count);

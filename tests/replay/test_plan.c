@@ -10,6 +10,7 @@
 #include "model/machine.h"
 #include <check.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -124,6 +125,7 @@ START_TEST(test_schedule_is_followed)
 {
     struct cycle *cycle = three_in_turn(4, 3.0 * MIB);
     struct schedule schedule = {0};
+    struct cycle_times times;
     struct cycle_result result;
 
     /* At each phase the buffer used before leaves, and the one used next comes: behind the kernel. */
@@ -138,6 +140,15 @@ START_TEST(test_schedule_is_followed)
     ck_assert(result.in == 6.0 * MIB && result.out == 6.0 * MIB);
     /* A kernel, the copy out of what it used and a copy in: then the kernel after the next one starts. */
     near(result.time, 3 * (7.0 * MIB + 2 * MACHINE_COPY_LATENCY) / 2, 1e-9);
+    ck_assert_int_eq(cycle_run_times(cycle, &schedule, &times), 0);
+    ck_assert(times.round == result.time && times.start[0] == 0);
+    for (uint32_t i = 0; i < 6; i++)
+        near(times.end[i] - times.begin[i], 2.0 * MIB + MACHINE_COPY_LATENCY, 1e-6);
+    for (uint32_t i = 0; i < 2; i++) { /* out, in, and what it is for */
+        near(times.begin[2 * i + 1], times.end[2 * i], 1e-6);
+        near(times.start[i + 1], fmax(times.end[2 * i + 1], times.start[i] + 3.0 * MIB), 1e-6);
+    }
+    cycle_times_free(&times);
     free(schedule.actions);
     cycle_free(cycle);
 }
