@@ -242,8 +242,8 @@ static int read_request(const struct request *request, struct schedule **out)
 
 static void ask_process(const struct cycle *cycle, uint64_t hash)
 {
-    struct schedule *schedule;
     struct request *request = find(hash);
+    struct schedule *schedule;
 
     if (request && request->state != REQUEST_NONE)
         return;
@@ -261,7 +261,7 @@ static void ask_process(const struct cycle *cycle, uint64_t hash)
         request->state = REQUEST_READY;
         return;
     }
-    if (broken || write_text(request, cycle))
+    if (broken || !access(request->path, F_OK) /* it could not be removed */ || write_text(request, cycle))
         return;
     request->state = REQUEST_WAITING;
     start_next();

@@ -9,6 +9,7 @@ integration_tests = \
 	%D%/integration/test_graph_nodes \
 	%D%/integration/test_graphs \
 	%D%/integration/test_kernels \
+	%D%/integration/test_planner \
 	%D%/integration/test_queries \
 	%D%/integration/test_streams \
 	%D%/integration/test_threads \
@@ -59,6 +60,13 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_kernels_SOURCES = %D%/integration/test_kernels.c
 %C%_integration_test_kernels_CFLAGS = $(integration_cflags)
 %C%_integration_test_kernels_LDADD = $(integration_libs)
+
+# It is a planner itself, and starts the real one.
+%C%_integration_test_planner_SOURCES = %D%/integration/test_planner.c
+%C%_integration_test_planner_CPPFLAGS = $(AM_CPPFLAGS) -DPLANNER='"$(abs_top_builddir)/cache/tools/hbmspill-plan"'
+%C%_integration_test_planner_CFLAGS = $(integration_cflags)
+%C%_integration_test_planner_LDADD = cache/libcache.la $(integration_libs)
+EXTRA_%C%_integration_test_planner_DEPENDENCIES = cache/tools/hbmspill-plan$(EXEEXT)
 
 %C%_integration_test_queries_SOURCES = %D%/integration/test_queries.c
 %C%_integration_test_queries_CFLAGS = $(integration_cflags)
