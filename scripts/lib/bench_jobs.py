@@ -92,7 +92,8 @@ def measure(options, jobs, plans):
 
 def show_rows(table):
     print(
-        f"\n{'job':12} {'ratio':>5} {'link':>6} {'transfer':>8} {'plan':8} {'slowdown':>8} {'from 3rd':>8} {'bound':>7} {'eff.':>6} "
+        f"\n{'job':12} {'ratio':>5} {'link':>6} {'transfer':>8} {'plan':8} {'slowdown':>8} {'from 3rd':>8} "
+        f"{'bound':>7} {'eff.':>6} "
         f"{'in GiB':>7} {'out GiB':>7} {'stalled ms':>10} {'calls/unit':>10}"
     )
     for row in table:
@@ -104,7 +105,8 @@ def show_rows(table):
             continue
         least = row["bound"] / row["compute_seconds"] if row["bound"] else None
         print(
-            f"{head} {row['slowdown']:8.3f} {figures.number(row['slowdown_from_third']):>8} {figures.number(least):>7} {figures.number(row['efficiency']):>6} "
+            f"{head} {row['slowdown']:8.3f} {figures.number(row['slowdown_from_third']):>8} "
+            f"{figures.number(least):>7} {figures.number(row['efficiency']):>6} "
             f"{row['in_bytes'] / GIB:7.2f} {row['out_bytes'] / GIB:7.2f} {row['stalled'] * 1e3:10.2f} "
             f"{figures.number(figures.calls_a_unit(row), 1):>10}"
         )
@@ -155,11 +157,12 @@ def main():
     model = rows.file_hash(rows.MACHINE)
     try:
         jobs = [rows.Job(recording.record(name, options.rounds, rows.live_bytes)) for name in options.jobs]
-        print(f"all times are modelled; model/machine.h {model}; plans start cold; bound with at most {options.slots} runs of launches")
+        print(f"all times are modelled; model/machine.h {model}; plans start cold; bound with at most {options.slots} runs")
         for job in jobs:
             print(
-                f"  {job.name:12} {job.launches:5} launches a round, {job.rounds} rounds; live {job.live / GIB:.1f} GiB (a byte stands for "
-                f"{job.scale:g}), largest operation {100 * job.largest / job.live:.1f} %, compute {job.compute * 1e3:.1f} ms; trace {job.key}"
+                f"  {job.name:12} {job.launches:5} launches a round, {job.rounds} rounds; live {job.live / GIB:.1f} GiB "
+                f"(a byte stands for {job.scale:g}), largest operation {100 * job.largest / job.live:.1f} %, "
+                f"compute {job.compute * 1e3:.1f} ms; trace {job.key}"
             )
         table = measure(options, jobs, plans)
     except recording.Failed as error:
@@ -170,11 +173,12 @@ def main():
     found, comparisons = show_figures(table)
     wrong = figures.too_good(table)
     for row in wrong:
-        print(f"FAIL: efficiency {row['efficiency']:.4f} is above {figures.MOST_EFFICIENT}: {row['job']} {row['ratio']} {row['link']} {row['transfer']} {row['plan']}")
+        machine = " ".join(str(row[name]) for name in ("job", "ratio", "link", "transfer", "plan", "driver_scale"))
+        print(f"FAIL: efficiency {row['efficiency']:.4f} is above {figures.MOST_EFFICIENT}: {machine}")
     coarse = [row for row in table if row["bound_refinement"] is not None and row["bound_refinement"] >= 0.01]
     if coarse:
         worst = max(row["bound_refinement"] for row in coarse)
-        print(f"NOTE: the bound moved by 1 % or more in its last refinement in {len(coarse)} rows, at most by {100 * worst:.1f} %")
+        print(f"NOTE: the bound's last refinement moved it by 1 % or more in {len(coarse)} rows, at most {100 * worst:.1f} %")
     if options.json:
         rows.write_json(
             options.json,

@@ -61,7 +61,8 @@ def _each(name, target, rows, value, most, least=False, digits=3):
     if not values:
         return Figure(name, target, "no result", wrong, len(rows))
     worst = min(values) if least else max(values)
-    reached = f"worst {number(worst, digits)}, mean {number(mean(values) if min(values) > 0 else None, digits)}{_missing(rows)}"
+    middle = mean(values) if min(values) > 0 else None
+    reached = f"worst {number(worst, digits)}, mean {number(middle, digits)}{_missing(rows)}"
     return Figure(name, target, reached, wrong, len(rows))
 
 
@@ -93,22 +94,30 @@ def ratios_to(rows, plan, value):
 
 def figures(rows):
     """Those of the bench that its rows can say. rows may be a part: then what is missing is not measured."""
+    def fits(row):
+        return row["ratio"] == 1
+
     def spills(row):
         return row["ratio"] > 1
 
+    def moves(row):
+        return spills(row) and (not row["fits"] or row["moved_units"])
+
     planned = "optimal"
     found = [
-        _each("slowdown at 1.0 (fits)", "at most 1.01", _select(rows, planned, lambda r: r["ratio"] == 1), lambda r: r["slowdown"], 1.01),
+        _each("slowdown at 1.0 (fits)", "at most 1.01", _select(rows, planned, fits), lambda r: r["slowdown"], 1.01),
         _efficiency("efficiency up to 1.5, planned", _select(rows, planned, lambda r: 1 < r["ratio"] <= 1.5), 0.97, 0.92),
         _efficiency("efficiency at 2.0, planned", _select(rows, planned, lambda r: r["ratio"] == 2), 0.94, 0.88),
         _efficiency("efficiency up to 1.5, greedy", _select(rows, "greedy", lambda r: 1 < r["ratio"] <= 1.5), 0.85),
     ]
     for plan in ("optimal", "greedy"):
         found.append(
-            _each(f"binding calls a round, fits, {plan}", "0", _select(rows, plan, lambda r: r["ratio"] == 1), lambda r: r["binding_calls"], 0, digits=1)
+            _each(
+                f"binding calls a round, fits, {plan}", "0", _select(rows, plan, fits), lambda r: r["binding_calls"], 0, digits=1
+            )
         )
         found.append(
-            _each(f"binding calls a moved unit, {plan}", "at most 4", [r for r in _select(rows, plan, spills) if not r["fits"] or r["moved_units"]], calls_a_unit, 4, digits=2)
+            _each(f"binding calls a moved unit, {plan}", "at most 4", _select(rows, plan, moves), calls_a_unit, 4, digits=2)
         )
     found += [
         _each(

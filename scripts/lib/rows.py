@@ -177,10 +177,11 @@ def replay(machine, options):
 def row_of(machine, plan, options, slots):
     """One row, as in the JSON file. slowdown is against the job's kernels back to back: what graphs come to."""
     job, rates = machine.job, machine.rates
+    preset = round((job.live - machine.hbm) / rates[0] / job.compute, 3)
     row = {
         "job": job.name,
         "ratio": machine.ratio,
-        "transfer": machine.transfer if machine.transfer is not None else round((job.live - machine.hbm) / rates[0] / job.compute, 3),
+        "transfer": preset if machine.transfer is None else machine.transfer,
         "link": machine.link,
         "plan": plan,
         "driver_scale": machine.driver_scale,
