@@ -211,7 +211,7 @@ static int plan(const struct request *request, const struct cycle *cycle)
         return 1;
     }
     say(request, "planned", &result);
-    if (result.time >= greedy) {
+    if (result.time > 1.01 * greedy) { /* where they are as fast, this one moves less */
         schedule_free(schedule);
         return 3;
     }

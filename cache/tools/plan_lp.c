@@ -8,7 +8,7 @@
 #include <time.h>
 
 /* What a byte's time on the link weighs against the round's. */
-#define TRAFFIC_WEIGHT 0.01
+#define TRAFFIC_WEIGHT 0.03
 /* An action costs the host some calls. Nanoseconds. */
 #define ACTION_WEIGHT 100
 /* And an operation that lacks something, of the round. */
