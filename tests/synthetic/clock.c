@@ -341,17 +341,22 @@ void clock_submit_locked(struct op *op, struct CUstream_st *stream)
 
 void clock_catch_up_locked(void)
 {
-    if (clock_runs)
-        timeline_advance_locked(clock_now);
+    if (!clock_runs)
+        return;
+    clock_inside_locked(1);
+    timeline_advance_locked(clock_now);
+    clock_inside_locked(-1);
 }
 
 bool clock_done_locked(struct op *op)
 {
     bool done = false;
     op_ref(op);
+    clock_inside_locked(1);
     timeline_advance_locked(clock_now);
     if (op->time.state == TIME_ENDED)
         done = op_wait_run_locked(op, 0);
+    clock_inside_locked(-1);
     op_unref_locked(op);
     return done;
 }
