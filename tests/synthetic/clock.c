@@ -13,21 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-/*
- * How long a running thread is waited for: so much of the process's own CPU time, so that a busy machine
- * makes no difference, but not longer than so much of real time; a running child, in real time; and both
- * after it was too long HASTY_AFTER times in a row.
- */
-#define PATIENCE_CPU_NS 10000000000u
-#define PATIENCE_NS 60000000000u
-#define PATIENCE_CHILD_NS 20000000000u
-#define IMPATIENCE_NS 20000000u
 #define FINISH_PATIENCE_NS 2000000000u
-#define HASTY_AFTER 3
 
 bool clock_runs;
 double clock_now, clock_waited;
-uint64_t clock_hasty;
 
 /* A thread at a call. */
 struct arrival {
@@ -151,49 +140,6 @@ static void nap(uint64_t ns)
     driver_acquire();
 }
 
-static uint64_t cpu_time(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* Since when, in both times, somebody has run while something waited for quiet. */
-struct patience {
-    uint64_t real, cpu;
-};
-
-static struct patience patience_begin(void)
-{
-    return (struct patience){.real = driver_clock(), .cpu = cpu_time()};
-}
-
-static bool patience_ends(const struct patience *since, enum quiet quiet, unsigned hasty_in_a_row)
-{
-    uint64_t real = driver_clock() - since->real;
-    if (hasty_in_a_row >= HASTY_AFTER)
-        return real >= IMPATIENCE_NS;
-    if (quiet == QUIET_CHILD_RUNS)
-        return real >= PATIENCE_CHILD_NS;
-    return real >= PATIENCE_NS || cpu_time() - since->cpu >= PATIENCE_CPU_NS;
-}
-
-/* All threads sleep, or the one that does not has been waited for long enough. */
-static bool quiet_enough(const struct patience *since)
-{
-    static unsigned hasty_in_a_row;
-    enum quiet quiet = quiet_now();
-    if (quiet == QUIET) {
-        hasty_in_a_row = 0;
-        return true;
-    }
-    if (!patience_ends(since, quiet, hasty_in_a_row))
-        return false;
-    hasty_in_a_row++;
-    clock_hasty++;
-    return true;
-}
-
 static bool anything_to_do(void)
 {
     return arrivals || waiters || sleepers || timeline_functions;
@@ -220,7 +166,7 @@ static void *conduct(void *unused)
         while (!anything_to_do())
             pthread_cond_wait(&work, &driver_lock);
         settle();
-        struct patience since = patience_begin();
+        const struct patience since = patience_begin();
         uint64_t pause = 0;
         while (!quiet_enough(&since)) {
             pause = pause < 500000 ? 2 * pause + 10000 : pause;

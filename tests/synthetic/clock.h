@@ -2,23 +2,21 @@
  * clock.h - the host in virtual time: one clock for all threads of the process, moved on by what calls of the
  * driver cost, and, where nobody can go on, to the next thing that somebody waits for.
  *
- * A clock that depended on when threads happen to run would be none. So, while the clock is on:
- *  - a call that the clock knows waits until no other thread of the process can run (quiet.h): all are
- * asleep, or at such a call themselves; then one of them goes on, chosen by what it asks for and not by who
- * came first;
- *  - host functions are called, and waits end, when the host's clock has reached their time; it passes beyond
- *    what calls cost only when all threads are asleep and none is at a call.
- * Where a thread runs for PATIENCE without a call (it polls memory, say) the others go on all the same, and
- * the report counts that. All functions want driver_lock, but for clock_call.
+ * A clock that depended on when threads happen to run would be none. So, while the clock is on, a call that
+ * the clock knows waits until no other thread of the process can run (quiet.h): all are asleep, or at such a
+ * call themselves. Then one of them goes on, chosen by what it asks for and not by who came first. Host
+ * functions are called, and waits end, when the host's clock has reached their time; it passes beyond what
+ * calls cost only when all threads are asleep and none is at a call.
+ *
+ * All functions want driver_lock, but for clock_start and clock_call.
  */
 #ifndef SYNTHETIC_CLOCK_H
 #define SYNTHETIC_CLOCK_H
 
 #include "timeline.h"
 
-extern double clock_now;     /* the host's, ns since cuInit */
-extern double clock_waited;  /* of it, while every thread slept */
-extern uint64_t clock_hasty; /* times that a running thread was not waited for */
+extern double clock_now;    /* the host's, ns since cuInit */
+extern double clock_waited; /* of it, while every thread slept */
 
 /* cuInit. 0 or -errno. */
 int clock_start(void);

@@ -44,14 +44,17 @@ synthetic/stamp: %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-m
 	touch $@
 
 if HAVE_CHECK
-synthetic_tests = %D%/test_clock %D%/test_vmm %D%/test_pool %D%/test_stream %D%/test_copy %D%/test_graph %D%/test_errors
+synthetic_tests = %D%/test_clock %D%/test_clock_repeat %D%/test_vmm %D%/test_pool %D%/test_stream %D%/test_copy %D%/test_graph %D%/test_errors
 check_PROGRAMS += $(synthetic_tests)
 TESTS += $(synthetic_tests)
 synthetic_test_cflags = $(AM_CFLAGS) $(CHECK_CFLAGS)
 synthetic_test_libs = %D%/libcuda.la $(CHECK_LIBS)
-%C%_test_clock_SOURCES = %D%/test_clock.c %D%/test_gpu.h
+%C%_test_clock_SOURCES = %D%/test_clock.c %D%/test_clock.h %D%/test_gpu.h
 %C%_test_clock_CFLAGS = $(synthetic_test_cflags)
-%C%_test_clock_LDADD = $(synthetic_test_libs) -lpthread
+%C%_test_clock_LDADD = $(synthetic_test_libs)
+%C%_test_clock_repeat_SOURCES = %D%/test_clock_repeat.c %D%/test_clock.h %D%/test_gpu.h
+%C%_test_clock_repeat_CFLAGS = $(synthetic_test_cflags)
+%C%_test_clock_repeat_LDADD = $(synthetic_test_libs) -lpthread
 %C%_test_vmm_SOURCES = %D%/test_vmm.c %D%/test_gpu.h
 %C%_test_vmm_CFLAGS = $(synthetic_test_cflags)
 %C%_test_vmm_LDADD = $(synthetic_test_libs)

@@ -16,10 +16,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+/*
+ * How long a running thread is waited for: so much of the process's own CPU time, so that a busy machine
+ * makes no difference, but not longer than so much of real time; a running child, in real time; and both
+ * after it was too long HASTY_AFTER times in a row.
+ */
+#define PATIENCE_CPU_NS 10000000000u
+#define PATIENCE_NS 60000000000u
+#define PATIENCE_CHILD_NS 20000000000u
+#define IMPATIENCE_NS 20000000u
+#define HASTY_AFTER 3
 
 /* KEPT_OPEN: threads whose files stay open, which is quicker; the program wants descriptors, too. */
 enum { MAX_THREADS = 4096, KEPT_OPEN = 96, MAX_EXCLUDED = 64 };
+
+enum quiet {
+    QUIET, /* every other thread of the process, but for the device's, sleeps, and no child runs */
+    QUIET_THREAD_RUNS, /* one does not, or could not be looked at */
+    QUIET_CHILD_RUNS,
+};
 
 static struct thread {
     pid_t id;
@@ -165,7 +183,7 @@ static bool child_runs(void)
     return any;
 }
 
-enum quiet quiet_now(void)
+static enum quiet quiet_now(void)
 {
     char text[512];
     bool news;
@@ -189,4 +207,45 @@ enum quiet quiet_now(void)
     if (!list_threads(gettid(), &news) || news)
         return QUIET_THREAD_RUNS;
     return child_runs() ? QUIET_CHILD_RUNS : QUIET;
+}
+
+/* ---- patience ---- */
+
+uint64_t quiet_hasty;
+
+static uint64_t cpu_time(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+struct patience patience_begin(void)
+{
+    return (struct patience){.real = driver_clock(), .cpu = cpu_time()};
+}
+
+static bool patience_ends(const struct patience *since, enum quiet quiet, unsigned hasty_in_a_row)
+{
+    uint64_t real = driver_clock() - since->real;
+    if (hasty_in_a_row >= HASTY_AFTER)
+        return real >= IMPATIENCE_NS;
+    if (quiet == QUIET_CHILD_RUNS)
+        return real >= PATIENCE_CHILD_NS;
+    return real >= PATIENCE_NS || cpu_time() - since->cpu >= PATIENCE_CPU_NS;
+}
+
+bool quiet_enough(const struct patience *since)
+{
+    static unsigned hasty_in_a_row;
+    enum quiet quiet = quiet_now();
+    if (quiet == QUIET) {
+        hasty_in_a_row = 0;
+        return true;
+    }
+    if (!patience_ends(since, quiet, hasty_in_a_row))
+        return false;
+    hasty_in_a_row++;
+    quiet_hasty++;
+    return true;
 }

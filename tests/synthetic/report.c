@@ -6,6 +6,7 @@
  * under a name, with the text of its first occurrence.
  */
 #include "clock.h"
+#include "quiet.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -59,7 +60,7 @@ static void write_clock(FILE *f)
             options.compute_scale, options.size_scale, options.driver_scale);
     fprintf(f, "    \"makespan_ns\": %.0f,\n    \"host_ns\": %.0f,\n    \"host_waited_ns\": %.0f,\n",
             timeline_last_end > clock_now ? timeline_last_end : clock_now, clock_now, clock_waited);
-    fprintf(f, "    \"threads_not_waited_for\": %llu,\n    \"engines\": [", (unsigned long long)clock_hasty);
+    fprintf(f, "    \"threads_not_waited_for\": %llu,\n    \"engines\": [", (unsigned long long)quiet_hasty);
     for (int i = 0; i < device_count; i++) {
         const struct copy_engine *in = &timeline_engines[i][ENGINE_IN],
                                  *out = &timeline_engines[i][ENGINE_OUT];
