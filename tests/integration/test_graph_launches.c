@@ -242,6 +242,32 @@ static void one_launch(const struct outcome *of)
     ck_assert_uint_eq(outcome_number(of->statistics, "evictions"), 0);
 }
 
+/* Memory was never short, but the graph needs more than there is. */
+static void larger_than_memory(void)
+{
+    enum { MANY = 14 };
+    CUdeviceptr fresh[MANY];
+    CUgraphNode node;
+    CUgraphExec exec;
+
+    start_roomy();
+    for (unsigned i = 0; i < MANY; i++)
+        CU(cuMemAlloc(&fresh[i], BYTES));
+    node = kernel_node(graph, NULL, "copy", fresh[0], at[0]);
+    for (unsigned i = 1; i < MANY; i++)
+        node = kernel_node(graph, &node, "copy", fresh[i], i < COUNT ? at[i] : fresh[i - 1]);
+    exec = instantiate();
+    CU(cuGraphLaunch(exec, stream));
+    for (unsigned i = 0; i < MANY; i++)
+        CHECK_WORDS(fresh[i], WORDS, i < COUNT ? i : COUNT - 1);
+}
+
+static void one_by_one_in_silence(const struct outcome *of)
+{
+    one_by_one(of);
+    ck_assert_msg(strstr(of->err, "error") == NULL, "%s", of->err);
+}
+
 /* A kernel that cannot be had in memory at once: refused before anything of its graph runs. */
 static void too_big_a_kernel(void)
 {
@@ -342,6 +368,10 @@ static const struct scenario scenarios[] = {
      .inspect = the_first_as_a_whole},
     {SINGLY(threads)},
     {.name = "roomy", .job = roomy, .inspect = one_launch},
+    {.name = "larger_than_memory",
+     .job = larger_than_memory,
+     .flags = SCENARIO_SPILLS,
+     .inspect = one_by_one_in_silence},
     {.name = "too_big_a_kernel",
      .job = too_big_a_kernel,
      .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,

@@ -443,6 +443,41 @@ static void with_attributes(const struct outcome *of)
     ck_assert_uint_eq(outcome_calls(of, "cuLaunchKernelEx"), 1);
 }
 
+/* A node's priority counts where the graph was instantiated so. */
+static void priorities(void)
+{
+    CUlaunchAttributeValue value = {.priority = -1};
+    CUgraphNode node;
+    CUgraphExec exec[2];
+
+    start();
+    node = kernel_node(graph, NULL, "copy", at[0], at[1]);
+    CU(cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+    CU(cuGraphInstantiateWithFlags(&exec[0], graph, 0));
+    CU(cuGraphInstantiateWithFlags(&exec[1], graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+    for (unsigned i = 0; i < 2; i++) {
+        set_kernel(exec[i], node, "copy", at[2 + i], at[1]);
+        CU(cuGraphLaunch(exec[i], stream));
+        CHECK_WORDS(at[2 + i], WORDS, 1);
+    }
+}
+
+/* What kernels on the device may change is not known here. */
+static void device_updatable(void)
+{
+    CUlaunchAttributeValue value = {.deviceUpdatableKernelNode = {.deviceUpdatable = 1}};
+    CUgraphNode node;
+    CUgraphExec exec;
+
+    start();
+    node = kernel_node(graph, NULL, "add", at[0], at[1]);
+    CU(cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE, &value));
+    exec = instantiate();
+    set_kernel(exec, node, "add", at[0], at[2]);
+    CU(cuGraphLaunch(exec, stream));
+    CHECK_SUM(at[0], WORDS, 0, 2);
+}
+
 static const struct scenario scenarios[] = {
     {SINGLY(kernels)},
     {SINGLY(packed_parameters)},
@@ -462,6 +497,8 @@ static const struct scenario scenarios[] = {
      .job = programmatic_edge,
      .flags = SCENARIO_SPILLS,
      .inspect = with_attributes},
+    {.name = "priorities", .job = priorities, .flags = SCENARIO_SPILLS, .inspect = with_attributes},
+    {.name = "device_updatable", .job = device_updatable, .flags = SCENARIO_SPILLS, .inspect = as_a_whole},
 };
 
 int main(int argc, char **argv)
