@@ -11,6 +11,7 @@ import hashlib
 import importlib.metadata
 import math
 import os
+import re
 import shutil
 
 import runs
@@ -26,7 +27,7 @@ SETTINGS = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
 }
 MEMORY = 8 << 30  # of the synthetic GPU, sparse
-SOURCES = ("tests/jobs/rounds.py", "tests/jobs/adam.py", "scripts/demo_train.py", "scripts/with-synthetic-gpu")
+SOURCES = ("tests/jobs/rounds.py", "tests/jobs/adam.py", "scripts/demo_train.py")
 MODEL = ("model/machine.h", "tests/synthetic/timeline_cost.c")  # what durations are made of
 
 
@@ -59,6 +60,12 @@ def _sources(*paths):
     return texts
 
 
+def _flags():
+    """What scripts/with-synthetic-gpu tells XLA."""
+    with open(runs.SYNTHETIC) as file:
+        return re.search(r'^flags="(.*?)"$', file.read(), re.DOTALL | re.MULTILINE)[1]
+
+
 def _run(job, what, options, **arguments):
     """The job on the synthetic GPU; what: begins the names of its files."""
     run = runs.run(
@@ -81,6 +88,7 @@ def _trace(job, options):
         options,
         importlib.metadata.version("jaxlib"),
         _sources(program(job), *SOURCES),
+        _flags(),
         sorted(SHIM.items()),
         sorted(SETTINGS.items()),
         MEMORY,
