@@ -148,7 +148,7 @@ def show_figures(table):
 
 def main():
     options = parse_arguments()
-    subprocess.run(["make", "-s", "-C", runs.BUILD, "all", "cache/tools/hbmspill-replay"], check=True, stdout=sys.stderr)
+    subprocess.run(["make", "-s", "-C", runs.BUILD, "all", "cache/tools/hbmspill-replay", "cache/tools/hbmspill-plan"], check=True, stdout=sys.stderr)
     known, unknown = rows.plans_known()
     plans = {plan: known[plan] for plan in options.plan if plan in known}
     missing = [plan for plan in options.plan if plan in unknown]

@@ -110,6 +110,8 @@ def figures(rows):
         _efficiency("efficiency at 2.0, planned", _select(rows, planned, lambda r: r["ratio"] == 2), 0.94, 0.88),
         _efficiency("efficiency up to 1.5, greedy", _select(rows, "greedy", lambda r: 1 < r["ratio"] <= 1.5), 0.85),
     ]
+    timed = [row for row in rows if row.get("plan_seconds") is not None]
+    found.append(_each("seconds to the optimal plan, one core", "at most 60", timed, lambda r: r["plan_seconds"], 60, digits=1))
     for plan in ("optimal", "greedy"):
         found.append(
             _each(

@@ -18,6 +18,7 @@ import recording
 import runs
 
 REPLAY = os.path.join(runs.BUILD, "cache", "tools", "hbmspill-replay")
+PLAN = os.path.join(runs.BUILD, "cache", "tools", "hbmspill-plan")
 BOUND = os.path.join(runs.TOP, "scripts", "bound")
 MACHINE = os.path.join(runs.TOP, "model", "machine.h")
 SPARE = 1.02  # of live bytes in whole frames, at ratio 1
@@ -30,6 +31,7 @@ PLANS = {
 # What is counted: rounds from the twelfth on, of twenty, when plans are made and pinned memory is there. The mean of the recorded
 # rounds from the third on is in the row beside it.
 PLANNED = ["--repeat", "12", "--steady", "12"]
+PLAN_TIMED = (1.25, 0.5, 1.0)  # ratio, transfer, driver costs: where the time to plan is measured
 LIMIT = 600  # seconds for one replay
 
 
@@ -171,12 +173,30 @@ def replay(machine, options):
     said = json.loads(done.stdout)
     if said["period"] != machine.job.launches:
         raise recording.Failed(f"{machine.job.name}: replay found a round of {said['period']} launches, the bound another")
-    return said["rows"][0] | {"plan_seconds": said["rows"][0].get("plan_seconds", said.get("plan_seconds"))}, None
+    return said["rows"][0], None
+
+
+def plan_seconds(machine):
+    """Processor time of hbmspill-plan for the round that replay finds on it; None where it finds none."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        cycle, plan = os.path.join(directory, "cycle"), os.path.join(directory, "plan")
+        command = [REPLAY, machine.job.trace, *machine.options(), *PLANS["greedy"], "--cycle", cycle]
+        subprocess.run(command, capture_output=True, check=False, timeout=LIMIT)
+        if not os.path.exists(cycle):
+            return None
+        null = subprocess.DEVNULL
+        process = subprocess.Popen([PLAN, cycle, "-o", plan], stdout=null, stderr=null)  # it limits itself
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in (0, 3):
+            raise recording.Failed(f"hbmspill-plan ended with {process.returncode} for {machine.job.name}")
+        return usage.ru_utime + usage.ru_stime
 
 
 def row_of(machine, plan, options, slots):
     """One row, as in the JSON file. slowdown is against the job's kernels back to back: what graphs come to."""
     job, rates = machine.job, machine.rates
+    timed = (machine.ratio, machine.transfer, machine.driver_scale)
     preset = round((job.live - machine.hbm) / rates[0] / job.compute, 3)
     row = {
         "job": job.name,
@@ -212,7 +232,7 @@ def row_of(machine, plan, options, slots):
         "late_bytes": said.get("round_late_bytes"),
         "binding_calls": said["binding_calls"],
         "moved_units": said["moved_frames"],
-        "plan_seconds": said.get("plan_seconds"),
+        "plan_seconds": plan_seconds(machine) if (plan, *PLAN_TIMED) == ("optimal", *timed) else None,
         "demand_paging_seconds": job.compute
         + said["in_bytes"] / FAULT_BYTES * FAULT_SECONDS
         + said["in_bytes"] / rates[0]
