@@ -30,12 +30,23 @@ void program_free(struct program *program)
     free(program);
 }
 
-/* Room for the kernel's parameters; kept where the function is the same. */
+static bool same_layout(const struct program_kernel *have, const struct kernel *kernel)
+{
+    if (!have->bytes || have->count != kernel->count)
+        return false;
+    for (unsigned i = 0; i < have->count; i++)
+        if (have->params[i].offset != kernel->params[i].offset ||
+            have->params[i].size != kernel->params[i].size)
+            return false;
+    return true;
+}
+
+/* Room for the kernel's parameters, which is there already where they are laid out as before. */
 static bool kernel_fit(struct program_kernel *into, const struct kernel *kernel)
 {
     size_t bytes = 1;
 
-    if (into->function == kernel->function && into->bytes)
+    if (same_layout(into, kernel))
         return true;
     kernel_clear(into);
     for (unsigned i = 0; i < kernel->count; i++)

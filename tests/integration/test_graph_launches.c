@@ -334,6 +334,22 @@ static void says_graph(const struct outcome *of)
     ck_assert_msg(strstr(of->err, "HBMSPILL_HBM_LIMIT") != NULL, "%s", of->err);
 }
 
+/* The driver does not say what is in the graph. */
+static void unreadable(void)
+{
+    CUgraphNode node;
+    CUgraphExec exec;
+
+    start();
+    node = kernel_node(graph, NULL, "add", at[0], at[1]);
+    kernel_node(graph, &node, "copy", at[2], at[0]);
+    exec = instantiate();
+    set_kernel(exec, node, "add", at[3], at[1]);
+    CU(cuGraphLaunch(exec, stream));
+    CHECK_SUM(at[3], WORDS, 3, 1);
+    CHECK_WORDS(at[2], WORDS, 0);
+}
+
 /* The third of a graph's kernels fails: what was done cannot be taken back, and every call says so. */
 static void fails_halfway(void)
 {
@@ -380,6 +396,15 @@ static const struct scenario scenarios[] = {
      .job = too_big_a_whole,
      .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
      .inspect = says_graph},
+#define UNREADABLE(function)                                                                                 \
+    {                                                                                                        \
+        .name = "unreadable", .job = unreadable, .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,             \
+        .variables = "SYNTHETIC_GPU_FAULT=" #function ":1:UNKNOWN", .inspect = as_a_whole                    \
+    }
+    UNREADABLE(cuGraphGetNodes),
+    UNREADABLE(cuGraphGetEdges_v2),
+    UNREADABLE(cuGraphNodeGetType),
+    UNREADABLE(cuGraphKernelNodeGetParams_v2),
     {.name = "fails_halfway",
      .job = fails_halfway,
      .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
