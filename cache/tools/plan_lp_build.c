@@ -11,6 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum { ROUNDS = 4 }; /* until the last one is as the one before */
+
 /* An interval in one round. */
 struct stay {
     uint64_t from, to; /* operations, counted over all rounds */
@@ -167,6 +169,21 @@ static int64_t room(const struct build *build, uint64_t now)
     return here < there ? here : there;
 }
 
+/* Frames that may come sooner than the program has them: until then, nobody needs them. */
+static double spare(const struct build *build, uint64_t now)
+{
+    const struct plan_flow *flow = build->flow;
+    const struct stay *stay = &build->stays[build->coming.items[0]];
+    uint32_t length = build->work->cycle->length, slots = 2 * flow->runs,
+             slot = 2 * flow->run_of[now % length];
+    uint64_t end = 2 * (flow->run_of[stay->to % length] + (stay->to / length - now / length) * flow->runs);
+    double most = flow->spare[slot];
+
+    for (uint64_t i = slot; i < end && i < slot + slots; i++)
+        most = fmin(most, flow->spare[i % slots]);
+    return flow->early[slot] - build->early + most;
+}
+
 static void operation(struct build *build, uint64_t now)
 {
     const struct plan_work *work = build->work;
@@ -180,8 +197,13 @@ static void operation(struct build *build, uint64_t now)
     arrive(build, now);
     /* Early, from here on, is what comes for a later run. */
     early = at_slot(build, flow->early, in_at) + due_before(build, in_at) - due_before(build, run);
-    while (build->coming.count && build->early < early - 0.5 && room(build, now) > 0)
-        come(build, now, (uint32_t)room(build, now));
+    while (build->coming.count && build->early < early - 0.5) {
+        double most = fmin((double)room(build, now), spare(build, now));
+
+        if (most < 0.5)
+            break;
+        come(build, now, (uint32_t)(most + 0.5));
+    }
     /* Rounded flows may be a frame short. */
     while (build->leaving.count && (int64_t)work->live[phase] - build->away > (int64_t)work->frames)
         leave(build, now);
@@ -291,7 +313,7 @@ int plan_build(const struct plan_work *work, const struct plan_flow *flow, const
     for (uint32_t i = 0; i < work->interval_count; i++)
         if (work->intervals[i].to / work->cycle->length > most_age)
             most_age = work->intervals[i].to / work->cycle->length;
-    rounds = most_age + 3;
+    rounds = most_age + ROUNDS;
     build.first_recorded = (uint64_t)(rounds - 1) * work->cycle->length;
     build.schedule = calloc(1, sizeof *build.schedule);
     build.due_before = calloc(2 * (size_t)slots + 4, sizeof *build.due_before);

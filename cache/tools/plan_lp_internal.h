@@ -34,6 +34,7 @@ struct plan_work {
 struct plan_flow {
     uint32_t runs;
     uint32_t *run_of; /* by phase */
+    double *spare;    /* by slot: frames of HBM nobody needs, at its end */
     double *backlog;  /* by slot: frames that are to leave and have not, at its end */
     double *early;    /* by slot: frames that have come in and are not due yet */
     double *due;      /* by slot: frames that have to be there at its end, for the run behind it */

@@ -321,11 +321,12 @@ int model_new(struct model *model, struct plan_work *work, const struct plan_pro
         return -ENOMEM;
     cut(work->cycle, flow, program->runs);
     assert(flow->runs);
+    flow->spare = calloc(2 * (size_t)flow->runs, sizeof *flow->spare);
     flow->backlog = calloc(2 * (size_t)flow->runs, sizeof *flow->backlog);
     flow->early = calloc(2 * (size_t)flow->runs, sizeof *flow->early);
     flow->due = calloc(2 * (size_t)flow->runs, sizeof *flow->due);
     flow->pause = calloc(flow->runs, sizeof *flow->pause);
-    if (flow->backlog && flow->early && flow->due && flow->pause)
+    if (flow->spare && flow->backlog && flow->early && flow->due && flow->pause)
         error = model_make(model, work, flow);
     if (!error)
         error = fill(model);

@@ -90,11 +90,14 @@ static void round_intervals(struct model *model, const double *solution, bool up
 static void read_flow(const struct model *model, const double *solution)
 {
     struct plan_flow *flow = model->flow;
+    double slack = model->program.slack;
 
     flow->time = 0;
     for (uint32_t slot = 0; slot < model->slots; slot++) {
         uint32_t column = model_slot_column(model, slot);
 
+        /* The bound was a frame lower in the last solution, and keeps the slack free. */
+        flow->spare[slot] = solution[column] - model->lower[column] + (slack > 0 ? slack - 1 : 0);
         flow->backlog[slot] = solution[column + 1];
         flow->early[slot] = solution[column + 2];
         flow->due[slot] = 0;

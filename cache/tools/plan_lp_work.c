@@ -106,6 +106,7 @@ void plan_work_free(struct plan_work *work)
 void plan_flow_free(struct plan_flow *flow)
 {
     free(flow->run_of);
+    free(flow->spare);
     free(flow->backlog);
     free(flow->early);
     free(flow->due);
