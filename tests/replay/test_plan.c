@@ -469,6 +469,15 @@ static int program(const char *argument, const char *value)
     return status;
 }
 
+/* Its exit status; it must not have been ended by a signal. */
+static int exit_status(const char *argument, const char *value)
+{
+    int status = program(argument, value);
+
+    ck_assert_msg(WIFEXITED(status), "ended by signal %d", WTERMSIG(status));
+    return WEXITSTATUS(status);
+}
+
 static bool planned(void)
 {
     return access(path("plan"), F_OK) == 0;
@@ -482,7 +491,7 @@ START_TEST(test_program)
     FILE *file;
 
     write_cycle(cycle);
-    ck_assert_int_eq(WEXITSTATUS(program(NULL, NULL)), 0);
+    ck_assert_int_eq(exit_status(NULL, NULL), 0);
     file = fopen(path("plan"), "r");
     ck_assert_ptr_nonnull(file);
     ck_assert_msg(schedule_read(file, &schedule, why, sizeof why) == 0, "%s", why);
@@ -499,7 +508,7 @@ START_TEST(test_program_has_nothing_to_do)
     struct cycle *cycle = three_in_turn(60, 1e6);
 
     write_cycle(cycle);
-    ck_assert_int_eq(WEXITSTATUS(program(NULL, NULL)), 3);
+    ck_assert_int_eq(exit_status(NULL, NULL), 3);
     ck_assert(!planned());
     cycle_free(cycle);
 }
@@ -508,11 +517,11 @@ END_TEST
 START_TEST(test_program_usage)
 {
     write_cycle(three_in_turn(4, 1e6));
-    ck_assert_int_eq(WEXITSTATUS(program("--seconds", "never")), 2);
-    ck_assert_int_eq(WEXITSTATUS(program("--seconds", "-1")), 2);
-    ck_assert_int_eq(WEXITSTATUS(program("--memory", "2X")), 2);
-    ck_assert_int_eq(WEXITSTATUS(program("--frames", NULL)), 2);
-    ck_assert_int_eq(WEXITSTATUS(program("another", NULL)), 2);
+    ck_assert_int_eq(exit_status("--seconds", "never"), 2);
+    ck_assert_int_eq(exit_status("--seconds", "-1"), 2);
+    ck_assert_int_eq(exit_status("--memory", "2X"), 2);
+    ck_assert_int_eq(exit_status("--frames", NULL), 2);
+    ck_assert_int_eq(exit_status("another", NULL), 2);
     ck_assert(!planned());
 }
 END_TEST
@@ -533,13 +542,13 @@ START_TEST(test_program_damaged)
         file = fopen(path("cycle"), "w");
         fwrite(text, 1, part * size / 16, file);
         fclose(file);
-        ck_assert_int_eq(WEXITSTATUS(program(NULL, NULL)), 1);
+        ck_assert_int_eq(exit_status(NULL, NULL), 1);
     }
     text[15] = '2'; /* the version */
     file = fopen(path("cycle"), "w");
     fwrite(text, 1, size, file);
     fclose(file);
-    ck_assert_int_eq(WEXITSTATUS(program(NULL, NULL)), 1);
+    ck_assert_int_eq(exit_status(NULL, NULL), 1);
     ck_assert(!planned());
 }
 END_TEST
