@@ -189,7 +189,7 @@ static void operation(struct build *build, uint64_t now)
     const struct plan_work *work = build->work;
     const struct plan_flow *flow = build->flow;
     uint32_t phase = (uint32_t)(now % work->cycle->length), run = flow->run_of[phase];
-    double out_at = run + build->how->out_lead, in_at = run + build->how->in_lead;
+    double out_at = run + build->how->out_lead, in_at = run + fmin(build->how->in_lead, flow->runs);
     double backlog = build->how->out_lead >= flow->runs ? 0 : at_slot(build, flow->backlog, out_at), early;
 
     while (build->leaving.count && build->backlog > backlog + 0.5)
@@ -325,8 +325,8 @@ int plan_build(const struct plan_work *work, const struct plan_flow *flow, const
     if (error)
         goto out;
     error = -ENOMEM;
-    build.leaving.items = malloc((build.stay_count + 1) * sizeof *build.leaving.items);
-    build.coming.items = malloc((build.stay_count + 1) * sizeof *build.coming.items);
+    build.leaving.items = calloc(build.stay_count + 1, sizeof *build.leaving.items);
+    build.coming.items = calloc(build.stay_count + 1, sizeof *build.coming.items);
     if (!build.leaving.items || !build.coming.items)
         goto out;
     error = build_rounds(&build, rounds);
