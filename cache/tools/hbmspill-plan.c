@@ -169,32 +169,35 @@ static void say(const struct request *request, const char *what, const struct cy
                 result->out / (1 << 20), result->misses);
 }
 
-/* The time of the schedule that the shim made itself, or -errno. */
-static int run_greedy(const struct request *request, const struct cycle *cycle, double *time)
+/* What the schedule does that the shim made itself; or -errno. */
+static int run_greedy(const struct request *request, const struct cycle *cycle, struct cycle_result *result)
 {
-    struct cycle_result result;
     struct schedule *greedy;
     int error = schedule_greedy(cycle, &greedy);
 
     if (error)
         return error;
-    error = cycle_run_once(cycle, greedy, &result);
+    error = cycle_run_once(cycle, greedy, result);
     schedule_free(greedy);
-    if (error)
-        return error;
-    say(request, "greedy", &result);
-    *time = result.time;
-    return 0;
+    if (!error)
+        say(request, "greedy", result);
+    return error;
+}
+
+/* About as fast is better where less is moved: what frames that change hands cost is in no result. */
+static bool better(const struct cycle_result *planned, const struct cycle_result *greedy)
+{
+    return planned->time < greedy->time ||
+           (planned->time <= 1.01 * greedy->time && planned->in + planned->out < greedy->in + greedy->out);
 }
 
 static int plan(const struct request *request, const struct cycle *cycle)
 {
     struct plan_options options = {.seconds = 0.9 * request->seconds,
                                    .report = request->report ? stderr : NULL};
-    struct cycle_result result;
+    struct cycle_result result, greedy;
     struct schedule *schedule = NULL;
     char why[160] = "";
-    double greedy = 0;
     int error = run_greedy(request, cycle, &greedy);
 
     if (error) {
@@ -211,7 +214,7 @@ static int plan(const struct request *request, const struct cycle *cycle)
         return 1;
     }
     say(request, "planned", &result);
-    if (result.time > 1.01 * greedy) { /* where they are as fast, this one moves less */
+    if (!better(&result, &greedy)) {
         schedule_free(schedule);
         return 3;
     }
