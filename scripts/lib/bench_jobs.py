@@ -11,6 +11,7 @@ import concurrent.futures
 import os
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -46,12 +47,13 @@ def parse_arguments():
     parser.add_argument("--transfer", type=numbers, default=[0.25, 0.5, 1.0], help="(live - HBM) / rate over compute time")
     parser.add_argument("--plan", type=words(rows.PLANS), default=list(rows.PLANS), help="default: lru,greedy,optimal")
     parser.add_argument("--links", type=words(links), default=["pcie5", "c2c"], help="presets, at 1.25 and 1.5 of the ratios")
+    parser.add_argument("--driver-scales", type=numbers, default=[0.5, 2.0], help="driver costs to repeat the rows at")
     parser.add_argument("--slots", type=int, default=128, help="finest runs of launches for the bound")
     parser.add_argument("--rounds", type=int, default=8, help="recorded")
     parser.add_argument("--quick", action="store_true", help="one machine for each job: 1.25, 0.5; costs as they are")
     options = parser.parse_args()
     if options.quick:
-        options.ratios, options.transfer, options.links = [1.25], [0.5], []
+        options.ratios, options.transfer, options.links, options.driver_scales = [1.25], [0.5], [], []
     if any(ratio < 1 for ratio in options.ratios):
         parser.error("--ratios: from 1 on")
     return options
@@ -70,13 +72,12 @@ def machines(options, jobs):
 def measure(options, jobs, plans):
     """All rows: every machine and plan, then the machines with scaled links again at other driver costs."""
     wanted = [(m, plan) for m in machines(options, jobs) for plan in plans]
-    if not options.quick:
-        wanted += [
-            (rows.Machine(m.job, m.ratio, m.transfer, m.link, scale), plan)
-            for scale in (0.5, 2.0)
-            for m, plan in wanted
-            if m.transfer is not None and plan != "lru"
-        ]
+    wanted += [
+        (rows.Machine(m.job, m.ratio, m.transfer, m.link, scale), plan)
+        for scale in options.driver_scales
+        for m, plan in wanted
+        if m.transfer is not None and plan != "lru"
+    ]
     # A bound is computed once for its machine, before the plans need it, by whoever comes first.
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         bounds = {}
@@ -87,7 +88,13 @@ def measure(options, jobs, plans):
         for future in concurrent.futures.as_completed(bounds.values()):
             future.result()
         runs.say(f"{len(bounds)} bounds; {len(wanted)} rows to replay")
-        return list(pool.map(lambda one: rows.row_of(one[0], one[1], plans[one[1]], options.slots), wanted))
+        table, shown = [], time.monotonic()
+        for row in pool.map(lambda one: rows.row_of(one[0], one[1], plans[one[1]], options.slots), wanted):
+            table.append(row)
+            if time.monotonic() - shown > 20:
+                shown = time.monotonic()
+                runs.say(f"{len(table)} of {len(wanted)} rows")
+        return table
 
 
 def show_rows(table):
