@@ -1,17 +1,23 @@
 #include "cache/home.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-enum { MOST_SLOTS = 2048 }; /* the circle is cut into so many parts at most */
+enum {
+    MOST_SLOTS = 2048, /* the circle of operations is cut into so many parts at most */
+    TIMES = 4096,      /* and the time of a round into so many */
+    TIME_WORDS = TIMES / 64
+};
 
 /* Pieces of a buffer from when they arrive to when they leave, around the circle. */
 struct stay {
     uint32_t buffer, first, count;
     uint32_t start, length; /* slots; as things are issued */
-    uint32_t behind;        /* slots until a copy out has probably ended: the next owner would wait */
-    uint32_t action;        /* that brings them in, CYCLE_NEVER: they are born, or there all the time */
-    bool settled;           /* they are in HBM when the round begins */
+    uint32_t begins,
+        takes;       /* of TIMES: when it probably needs a frame, until what follows need not wait for it */
+    uint32_t action; /* that brings them in, CYCLE_NEVER: they are born, or there all the time */
+    bool settled;    /* they are in HBM when the round begins */
 };
 
 struct homes {
@@ -20,13 +26,14 @@ struct homes {
     uint32_t slots, words;
     struct frame **frames;
     uint32_t frame_count;
-    uint64_t *held;   /* by frame: the slots it has an owner in */
-    uint64_t *waited; /* and those in which it would be waited for */
-    uint32_t *ended;  /* by action: position at which a copy out ends */
+    uint64_t *held;  /* by frame: the slots it has an owner in */
+    uint64_t *times; /* by frame: when it is in use, of TIMES */
+    double *begin;   /* length + 1: when operations probably begin */
+    double *moved;   /* by action: when a copy out has probably ended, a copy in begins */
     struct stay *stays;
     uint32_t stay_count, stay_capacity;
     struct ranked {
-        uint32_t frame, gap;
+        uint32_t frame, rank;
     } * ranked;
     bool failed;
 };
@@ -63,6 +70,20 @@ static void set_bits(uint32_t slots, uint64_t *bits, uint32_t start, uint32_t le
     }
 }
 
+/* The same backwards, from the slot before `start' on. */
+static uint32_t gap_before(uint32_t slots, const uint64_t *bits, uint32_t start, uint32_t most)
+{
+    uint32_t gap = 0, i = start % slots;
+
+    while (gap < most) {
+        i = i == 0 ? slots - 1 : i - 1;
+        if (bits[i / 64] >> i % 64 & 1)
+            break;
+        gap++;
+    }
+    return gap;
+}
+
 /* Slots from `start' on until one is taken, at most `most'. */
 static uint32_t gap_after(uint32_t slots, const uint64_t *bits, uint32_t start, uint32_t most)
 {
@@ -83,39 +104,59 @@ static uint32_t gap_after(uint32_t slots, const uint64_t *bits, uint32_t start, 
     return gap < most ? gap : most;
 }
 
-/* Positions, from the round's beginning, at which copies out end if the link is that of the cycle and nothing
- * stalls.
- */
-static void estimate_outs(struct homes *homes)
+/* One round: copies follow each other in each direction, an operation waits for what comes in for it. */
+static void run_round(const struct homes *homes, double *ready, double link[2])
 {
+    double *begin = homes->begin, *moved = homes->moved;
     const struct cycle *cycle = homes->cycle;
     const struct schedule *schedule = homes->known->schedule;
-    double total = 0, link = 0, *begin = malloc(cycle->length * sizeof *begin);
+    double now = begin[cycle->length];
+    uint32_t a = 0;
 
-    for (uint32_t a = 0; a < schedule->count; a++)
-        homes->ended[a] = schedule->actions[a].at;
-    for (uint32_t i = 0; begin && i < cycle->length; i++) {
-        begin[i] = total;
-        total += cycle->ops[i].duration;
-    }
-    for (unsigned round = 0; round < 2 && begin && total > 0 && cycle->out > 0; round++) {
-        for (uint32_t a = 0; a < schedule->count; a++) {
-            const struct schedule_action *action = &schedule->actions[a];
-            uint32_t rounds, phase = 0;
+    for (uint32_t phase = 0; phase < cycle->length; phase++) {
+        for (; a < schedule->count && schedule->actions[a].at == phase; a++) {
+            bool in = schedule->actions[a].kind == SCHEDULE_IN;
+            double bytes = (double)schedule->actions[a].count * (double)cycle->frame_size;
 
-            if (action->kind != SCHEDULE_OUT)
-                continue;
-            if (link < begin[action->at])
-                link = begin[action->at];
-            link += (double)action->count * (double)cycle->frame_size * 1e9 / cycle->out;
-            rounds = (uint32_t)(link / total);
-            while (phase < cycle->length && begin[phase] < link - rounds * total)
-                phase++;
-            homes->ended[a] = rounds * cycle->length + phase;
+            if (link[in] < now)
+                link[in] = now;
+            moved[a] = link[in];
+            link[in] += bytes * 1e9 / (in ? cycle->in : cycle->out);
+            if (!in)
+                moved[a] = link[in];
+            else if (homes->known->action_use[a] != CYCLE_NEVER) {
+                double *use = &ready[(phase + homes->known->action_use[a]) % cycle->length];
+
+                *use = link[in] > *use ? link[in] : *use;
+            }
         }
-        link -= total; /* what was not done by the end goes on in the next round */
+        if (ready[phase] > now)
+            now = ready[phase];
+        ready[phase] = 0;
+        begin[phase] = now;
+        now += cycle->ops[phase].duration;
     }
-    free(begin);
+    begin[cycle->length] = now;
+}
+
+/* When copies begin and end, if nobody waits for frames. */
+static void estimate(struct homes *homes, double *ready)
+{
+    double link[2] = {0, 0};
+
+    for (unsigned round = 0; round < 3; round++)
+        run_round(homes, ready, link);
+}
+
+static uint32_t time_slot(const struct homes *homes, double time)
+{
+    double whole = homes->begin[homes->cycle->length] - homes->begin[0], part;
+
+    if (!(whole > 0))
+        return 0;
+    part = (time - homes->begin[0]) / whole;
+    part -= floor(part);
+    return (uint32_t)(part * TIMES) % TIMES;
 }
 
 /* An action's position, of a static buffer its phase. */
@@ -124,11 +165,12 @@ static uint64_t position_of(const struct homes *homes, const struct schedule_act
     return (uint64_t)action->age * homes->cycle->length + action->at;
 }
 
-/* From one position to another; behind: position at which a copy out ends. */
+/* From one position to another; out: the action that ends it, CYCLE_NEVER if they die. */
 static void stay_add(struct homes *homes, const struct stay *about, uint64_t from, uint64_t until,
-                     uint64_t behind)
+                     uint32_t out)
 {
-    uint32_t length = homes->cycle->length;
+    const struct cycle *cycle = homes->cycle;
+    uint32_t length = cycle->length, last;
     struct stay *stay;
 
     if (until <= from)
@@ -150,12 +192,16 @@ static void stay_add(struct homes *homes, const struct stay *about, uint64_t fro
     stay->length = until - from >= length
                        ? homes->slots
                        : slot_of(homes, from % length + (until - from - 1)) + 1 - stay->start;
-    stay->behind = behind > until
-                       ? slot_of(homes, from % length + (behind - from - 1)) + 1 - stay->start - stay->length
-                       : 0;
-    if (stay->length + stay->behind > homes->slots)
-        stay->behind = homes->slots - stay->length;
     stay->settled = from % length + (until - from) > length || stay->length == homes->slots;
+    last = (uint32_t)((until - 1) % length);
+    stay->begins = time_slot(homes, about->action != CYCLE_NEVER ? homes->moved[about->action]
+                                                                 : homes->begin[from % length]);
+    stay->takes = 1 + (time_slot(homes, out != CYCLE_NEVER ? homes->moved[out]
+                                                           : homes->begin[last] + cycle->ops[last].duration) +
+                       TIMES - stay->begins) %
+                          TIMES;
+    if (until - from >= length)
+        stay->takes = TIMES;
 }
 
 /*
@@ -192,7 +238,7 @@ static void find_stays(struct homes *homes, struct stay about, const uint32_t *m
                 if (cycle_static(buffer) && first_in == CYCLE_NEVER && about.action == CYCLE_NEVER)
                     first_in = mine[k]; /* it is there since the round before: added with that stay */
                 else
-                    stay_add(homes, &about, since, at, at + homes->ended[mine[k]] - action->at);
+                    stay_add(homes, &about, since, at, mine[k]);
                 in = false;
             } else if (action->kind == SCHEDULE_IN && !in) {
                 about.action = mine[k];
@@ -203,9 +249,9 @@ static void find_stays(struct homes *homes, struct stay about, const uint32_t *m
     if (!in)
         return;
     if (first_in != CYCLE_NEVER) /* around the end of the round */
-        stay_add(homes, &about, since, length + actions[first_in].at, length + homes->ended[first_in]);
+        stay_add(homes, &about, since, length + actions[first_in].at, first_in);
     else
-        stay_add(homes, &about, since, end, end);
+        stay_add(homes, &about, since, end, CYCLE_NEVER);
 }
 
 static uint64_t *held_of(const struct homes *homes, uint32_t frame)
@@ -213,19 +259,16 @@ static uint64_t *held_of(const struct homes *homes, uint32_t frame)
     return homes->held + (size_t)frame * homes->words;
 }
 
-static uint64_t *waited_of(const struct homes *homes, uint32_t frame)
+static uint64_t *times_of(const struct homes *homes, uint32_t frame)
 {
-    return homes->waited + (size_t)frame * homes->words;
+    return homes->times + (size_t)frame * TIME_WORDS;
 }
 
-/* patient: also where the stay, or who comes next, would have to wait for a copy out. */
+/* patient: also where the stay, or who comes next, would have to wait for a copy. */
 static bool has_room(const struct homes *homes, uint32_t frame, const struct stay *stay, bool patient)
 {
-    if (any_bit(homes->slots, held_of(homes, frame), stay->start, stay->length))
-        return false;
-    return patient ||
-           (!any_bit(homes->slots, waited_of(homes, frame), stay->start, stay->length) &&
-            !any_bit(homes->slots, held_of(homes, frame), stay->start + stay->length, stay->behind));
+    return !any_bit(homes->slots, held_of(homes, frame), stay->start, stay->length) &&
+           (patient || !any_bit(TIMES, times_of(homes, frame), stay->begins, stay->takes));
 }
 
 static struct frame **wish(const struct homes *homes, const struct stay *stay, uint32_t piece)
@@ -241,30 +284,41 @@ static struct frame **wish(const struct homes *homes, const struct stay *stay, u
 static void move_in(struct homes *homes, uint32_t frame, const struct stay *stay, uint32_t piece)
 {
     set_bits(homes->slots, held_of(homes, frame), stay->start, stay->length);
-    set_bits(homes->slots, waited_of(homes, frame), stay->start + stay->length, stay->behind);
+    set_bits(TIMES, times_of(homes, frame), stay->begins, stay->takes);
     *wish(homes, stay, piece) = homes->frames[frame];
 }
 
-static int by_gap(const void *a, const void *b)
+static int by_rank(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
 
-    if (x->gap != y->gap)
-        return x->gap < y->gap ? -1 : 1;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
     return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
-/* Pieces without a home get one: those first whose next owner comes soonest after the stay. */
+/*
+ * Which frame is better, the lower. A copy in takes the one that has been free for longest, so that nothing
+ * stands in front of the copies behind it; a newborn the one whose next owner comes soonest, since long gaps
+ * are what others will look for.
+ */
+static uint32_t rank(const struct homes *homes, uint32_t frame, const struct stay *stay)
+{
+    if (stay->action != CYCLE_NEVER)
+        return TIMES - gap_before(TIMES, times_of(homes, frame), stay->begins, TIMES);
+    return gap_after(homes->slots, held_of(homes, frame), stay->start + stay->length, homes->slots);
+}
+
+/* Pieces without a home get one. */
 static bool settle(struct homes *homes, const struct stay *stay, bool patient)
 {
     uint32_t found = 0, next = 0;
 
     for (uint32_t i = 0; i < homes->frame_count; i++)
         if (has_room(homes, i, stay, patient))
-            homes->ranked[found++] = (struct ranked){
-                i, gap_after(homes->slots, held_of(homes, i), stay->start + stay->length, homes->slots)};
+            homes->ranked[found++] = (struct ranked){i, rank(homes, i, stay)};
     if (found > stay->count)
-        qsort(homes->ranked, found, sizeof *homes->ranked, by_gap);
+        qsort(homes->ranked, found, sizeof *homes->ranked, by_rank);
     for (uint32_t piece = stay->first; piece < stay->first + stay->count; piece++) {
         if (*wish(homes, stay, piece))
             continue;
@@ -388,10 +442,11 @@ static bool prepare(struct cache *cache, struct homes *homes)
     }
     known->homes = calloc(wanted + 1, sizeof(struct frame *));
     homes->held = calloc((size_t)homes->words * (homes->frame_count + 1), sizeof *homes->held);
-    homes->waited = calloc((size_t)homes->words * (homes->frame_count + 1), sizeof *homes->waited);
+    homes->times = calloc((size_t)TIME_WORDS * (homes->frame_count + 1), sizeof *homes->times);
     homes->ranked = malloc((homes->frame_count + 1) * sizeof *homes->ranked);
-    homes->ended = malloc((known->schedule->count + 1) * sizeof *homes->ended);
-    return known->homes && homes->held && homes->waited && homes->ranked && homes->ended;
+    homes->moved = calloc(known->schedule->count + 1, sizeof *homes->moved);
+    homes->begin = calloc(cycle->length + 1, sizeof *homes->begin);
+    return known->homes && homes->held && homes->times && homes->ranked && homes->moved && homes->begin;
 }
 
 static void settle_all(struct cache *cache, struct homes *homes)
@@ -412,6 +467,7 @@ void homes_make(struct cache *cache, struct known *known)
     struct homes homes = {.known = known, .cycle = known->cycle};
     uint32_t *by_buffer = malloc((known->schedule->count + 1) * sizeof *by_buffer);
     uint32_t *first = calloc(known->cycle->buffer_count + 2, sizeof *first);
+    double *ready = calloc(known->cycle->length, sizeof *ready);
     bool made = false;
 
     homes_forget(cache);
@@ -422,8 +478,8 @@ void homes_make(struct cache *cache, struct known *known)
     free(known->action_home);
     known->homes = NULL;
     known->first_home = known->action_home = NULL;
-    if (by_buffer && first && prepare(cache, &homes)) {
-        estimate_outs(&homes);
+    if (by_buffer && first && ready && prepare(cache, &homes)) {
+        estimate(&homes, ready);
         make_stays(&homes, by_buffer, first);
         made = !homes.failed;
     }
@@ -444,9 +500,11 @@ void homes_make(struct cache *cache, struct known *known)
     free(known->held);
     known->held = homes.held;
     known->slots = homes.slots;
-    free(homes.waited);
+    free(homes.times);
+    free(homes.begin);
+    free(ready);
     free(homes.ranked);
-    free(homes.ended);
+    free(homes.moved);
 }
 
 void home_set(const struct known *known, struct segment *segment, uint32_t buffer)
