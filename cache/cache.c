@@ -14,6 +14,10 @@ uint64_t cache_frame_size(uint64_t granularity, uint64_t hbm)
     return size;
 }
 
+static const struct policy_type *const policies[] = {[CACHE_POLICY_LRU] = &policy_lru,
+                                                     [CACHE_POLICY_BIP] = &policy_bip,
+                                                     [CACHE_POLICY_NEXTUSE] = &policy_nextuse};
+
 int cache_create(const struct device_ops *ops, const struct cache_config *config, struct cache **out)
 {
     struct cache *cache = calloc(1, sizeof *cache);
@@ -40,7 +44,7 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
     stall_init(&cache->stall, ops, &cache->statistics);
     slots_init(&cache->slots, ops, &cache->statistics, config->host_limit);
     segments_init(&cache->segments, ops, &cache->frames, window);
-    cache->policy.type = config->nextuse ? &policy_nextuse : &policy_lru;
+    cache->policy.type = policies[config->policy];
     *out = cache;
     return 0;
 }

@@ -48,17 +48,21 @@ struct cache_planner {
     int (*answer)(void *ctx, uint64_t hash, struct schedule **out);
 };
 
+enum cache_policy { CACHE_POLICY_LRU, CACHE_POLICY_BIP, CACHE_POLICY_NEXTUSE };
+
 struct cache_config {
     uint64_t
         frame_size; /* bytes, a power of two, a multiple of the granularity; segments are multiples of it */
     uint64_t hbm_limit;   /* bytes of HBM for frames and for the job's unmovable memory */
     uint64_t host_limit;  /* bytes of pinned host memory */
     uint64_t window_size; /* bytes of address space to reserve first; 0: 16 times both tiers */
-    bool nextuse;         /* victims by next use where it is known, else the least recently used */
-    bool strict;          /* unbind what is evicted at once, so that a missed touch faults */
+    enum cache_policy policy;
+    bool strict; /* unbind what is evicted at once, so that a missed touch faults */
     enum cache_mutation mutation;
     bool follow;                         /* look for rounds that repeat, and follow schedules made for them */
     const struct cache_planner *planner; /* NULL: there is none */
+    bool prefetch;                       /* plans bring in what operations are going to need, ahead of them */
+    unsigned ahead; /* frames that may come in ahead of their use, 0: as many as there is room for */
 };
 
 /*

@@ -55,10 +55,10 @@ struct cache {
     uint32_t phase;          /* of the next operation in it */
     uint64_t looked_at;      /* operations there were when a round was looked for last */
     struct cache_link link;
-    struct pending { /* fetches that were due and lacked frames, in order */
+    struct pending { /* fetches that were due and lacked frames, or are counted until their use, in order */
         struct segment *segment;
         uint64_t life;
-        unsigned first, count;
+        unsigned first, count, issued; /* pieces; those of them that were fetched */
         uint64_t use;    /* position that needs it; from then on it is the operation's business */
         uint64_t leaves; /* as segment->leaves */
     } * pending;

@@ -35,6 +35,7 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/plan_run.c \
 	%D%/plan_window.c \
 	%D%/policy.h \
+	%D%/policy_bip.c \
 	%D%/policy_lru.c \
 	%D%/policy_nextuse.c \
 	%D%/residency.c \

@@ -4,6 +4,7 @@
 #include "cache/home.h"
 #include "cache/plan.h"
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 /*
@@ -62,14 +63,14 @@ static bool in_hbm(const struct segment *segment, unsigned first, unsigned count
 }
 
 /* True if the fetch need not be tried again. */
-static bool fetch_now(struct cache *cache, const struct pending *fetch)
+static bool fetch_now(struct cache *cache, const struct pending *fetch, unsigned first, unsigned count)
 {
     struct segment *segment = fetch->segment;
     struct need need;
 
     while (segment->state != SEGMENT_EMPTY && segment->life == fetch->life && !segment->fixed &&
-           !in_hbm(segment, fetch->first, fetch->count)) {
-        int error = residency_fill_free(cache, segment, fetch->first, fetch->count, &need);
+           !in_hbm(segment, first, count)) {
+        int error = residency_fill_free(cache, segment, first, count, &need);
 
         if (error == -EBUSY)
             return false;
@@ -81,10 +82,22 @@ static bool fetch_now(struct cache *cache, const struct pending *fetch)
     return true;
 }
 
+/* What came in ahead of an operation that is still to come. */
+static unsigned frames_ahead(const struct cache *cache)
+{
+    unsigned ahead = 0;
+
+    for (uint32_t i = 0; i < cache->pending_count; i++)
+        if (cache->pending[i].use > cache->plan_position)
+            ahead += cache->pending[i].issued;
+    return ahead;
+}
+
 /* In order: a later one must not take the frames that an earlier one waits for. */
 static void fetches_go_on(struct cache *cache)
 {
     uint32_t kept = 0;
+    unsigned most = cache->config.ahead, room = most ? most - frames_ahead(cache) : UINT_MAX;
     bool blocked = false;
 
     for (uint32_t i = 0; i < cache->pending_count; i++) {
@@ -92,13 +105,18 @@ static void fetches_go_on(struct cache *cache)
 
         if (fetch.use <= cache->plan_position)
             continue; /* the operation does it itself */
-        if (!blocked) {
+        if (!blocked && fetch.issued < fetch.count) {
+            unsigned left = fetch.count - fetch.issued, count = left < room ? left : room;
+
             fetch.segment->leaves = fetch.leaves;
-            if (fetch_now(cache, &fetch))
-                continue;
+            if (count && fetch_now(cache, &fetch, fetch.first + fetch.issued, count)) {
+                fetch.issued += count;
+                room -= count;
+            }
+            blocked = fetch.issued < fetch.count;
         }
-        blocked = true;
-        cache->pending[kept++] = fetch;
+        if (fetch.issued < fetch.count || most) /* counted until its use */
+            cache->pending[kept++] = fetch;
     }
     cache->pending_count = kept;
 }
@@ -151,7 +169,8 @@ void plan_step(struct cache *cache, struct plan *plan, unsigned entry)
         case PLAN_FETCH:
             if (plan->known)
                 home_move(plan->known, moved->segment, action->scheduled);
-            pend(cache, plan, action);
+            if (cache->config.prefetch)
+                pend(cache, plan, action);
             break;
         }
     }

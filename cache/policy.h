@@ -12,7 +12,8 @@
 struct policy {
     const struct policy_type *type;
     struct segment *list;
-    uint64_t now; /* position of the operation being carried out */
+    uint64_t now;       /* position of the operation being carried out */
+    uint64_t newcomers; /* segments inserted so far */
 };
 
 struct policy_type {
@@ -24,7 +25,7 @@ struct policy_type {
     struct segment *(*victim)(struct policy *policy);
 };
 
-extern const struct policy_type policy_lru, policy_nextuse;
+extern const struct policy_type policy_lru, policy_bip, policy_nextuse;
 
 static inline bool policy_movable(const struct segment *segment)
 {

@@ -214,10 +214,17 @@ static bool has_functions(void)
            real->cuCtxPopCurrent_v2;
 }
 
+_Static_assert((int)CACHE_POLICY_LRU == (int)OPTION_POLICY_LRU &&
+                   (int)CACHE_POLICY_BIP == (int)OPTION_POLICY_BIP &&
+                   (int)CACHE_POLICY_NEXTUSE == (int)OPTION_POLICY_NEXTUSE,
+               "HBMSPILL_POLICY's values are in the order of enum cache_policy");
+
 static struct gpu *make(CUdevice device)
 {
     const struct options *options = options_get();
-    struct cache_config config = {.nextuse = options->policy == OPTION_POLICY_NEXTUSE,
+    struct cache_config config = {.policy = (enum cache_policy)options->policy,
+                                  .prefetch = options->prefetch == 1,
+                                  .ahead = options->ahead,
                                   .strict = options->strict == 1,
                                   .mutation = mutation(options->test_mutation.text),
                                   .follow = options->plan.kind != PLAN_OFF,

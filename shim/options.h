@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 enum option_mode { OPTION_MODE_OFF, OPTION_MODE_OBSERVE, OPTION_MODE_ON };
-enum option_policy { OPTION_POLICY_LRU, OPTION_POLICY_NEXTUSE };
+enum option_policy { OPTION_POLICY_LRU, OPTION_POLICY_BIP, OPTION_POLICY_NEXTUSE };
 enum option_closed { OPTION_CLOSED_AUTO, OPTION_CLOSED_ALL, OPTION_CLOSED_NONE };
 
 /* A size, or a share of what is physically there. */
@@ -82,13 +82,18 @@ struct option_plan {
       "short")                                                                                               \
     X(strict, choice, "HBMSPILL_STRICT", "0", "0|1", false,                                                  \
       "1: a spilled address is unmapped at once, so that a missed access faults")                            \
-    X(policy, choice, "HBMSPILL_POLICY", "nextuse", "lru|nextuse", false,                                    \
-      "what is spilled first: the least recently used, or what is needed furthest ahead where that is "      \
-      "known")                                                                                               \
+    X(policy, choice, "HBMSPILL_POLICY", "nextuse", "lru|bip|nextuse", false,                                \
+      "what is spilled first: the least recently used; the same, but what came in last before that; or "     \
+      "what "                                                                                                \
+      "is needed furthest ahead where that is known")                                                        \
     X(plan, plan, "HBMSPILL_PLAN", "auto", "auto|greedy|off|a path (./round.plan)", false,                   \
       "schedules for rounds that repeat; auto: a greedy one at once, the best one from a process beside "    \
       "the "                                                                                                 \
       "job; a path: a plan file")                                                                            \
+    X(prefetch, choice, "HBMSPILL_PREFETCH", "on", "off|on", false,                                          \
+      "off: nothing comes in before the operation that needs it")                                            \
+    X(ahead, count, "HBMSPILL_AHEAD", "0", "a number of frames up to 2147483647; 0: no limit", false,        \
+      "how much may come in ahead of its use, in frames")                                                    \
     X(closed, choice, "HBMSPILL_CLOSED", "auto", "auto|all|none", false,                                     \
       "kernels taken to touch only what their parameters point into; auto: those that XLA loads itself")     \
     X(log, choice, "HBMSPILL_LOG", "warn", "error|warn|info|debug|trace", false, "what is said")             \

@@ -24,7 +24,9 @@ static const char usage[] =
     "  --link pcie4|pcie5|c2c       or IN,OUT in GB/s, or ratio:R: (live - HBM) / rate is R times the "
     "compute\n"
     "                               time of a round (default pcie5)\n"
-    "  --policy lru|nextuse         (default nextuse)\n"
+    "  --policy lru|bip|nextuse     (default nextuse)\n"
+    "  --prefetch on|off            (default on)\n"
+    "  --ahead N                    frames that may come in ahead of their use (default: no limit)\n"
     "  --window auto|off|N          most operations held (default auto)\n"
     "  --plan off|greedy|optimal    schedules for rounds that repeat (default greedy)\n"
     "  --cycle FILE                 write the round that was found, for hbmspill-plan\n"
@@ -141,11 +143,17 @@ static void parse_link(struct request *request, const char *text)
     link->out_both = link->out;
 }
 
+static const char *const policies[] = {"lru", "bip", "nextuse"}; /* by enum cache_policy */
+
 static void parse_policy(struct request *request, const char *text)
 {
-    if (strcmp(text, "lru") != 0 && strcmp(text, "nextuse") != 0)
+    unsigned i = 0;
+
+    while (i < sizeof policies / sizeof *policies && strcmp(text, policies[i]) != 0)
+        i++;
+    if (i == sizeof policies / sizeof *policies)
         wrong_usage("--policy", text);
-    request->config.nextuse = !strcmp(text, "nextuse");
+    request->config.policy = (enum cache_policy)i;
 }
 
 static void parse_window(struct request *request, const char *text)
@@ -179,6 +187,8 @@ static void parse_arguments(int argc, char **argv, struct request *request)
                                             {"host", required_argument, NULL, 'h'},
                                             {"link", required_argument, NULL, 'l'},
                                             {"policy", required_argument, NULL, 'p'},
+                                            {"prefetch", required_argument, NULL, 'b'},
+                                            {"ahead", required_argument, NULL, 'a'},
                                             {"window", required_argument, NULL, 'w'},
                                             {"plan", required_argument, NULL, 'n'},
                                             {"cycle", required_argument, NULL, 'y'},
@@ -207,6 +217,14 @@ static void parse_arguments(int argc, char **argv, struct request *request)
             break;
         case 'p':
             parse_policy(request, optarg);
+            break;
+        case 'b':
+            if (strcmp(optarg, "on") != 0 && strcmp(optarg, "off") != 0)
+                wrong_usage("--prefetch", optarg);
+            request->config.prefetch = !strcmp(optarg, "on");
+            break;
+        case 'a':
+            request->config.ahead = (unsigned)parse_whole("--ahead", optarg, false);
             break;
         case 'w':
             parse_window(request, optarg);
@@ -261,8 +279,8 @@ static void print_head(const struct request *request, const struct tape *tape,
                "  \"live_bytes\": %llu, \"largest_operation_bytes\": %llu, \"compute_seconds\": %.9f,\n"
                "  \"policy\": \"%s\", \"window\": %u,\n  \"rows\": [",
                tape->launches, about->period, about->rounds, (unsigned long long)about->live,
-               (unsigned long long)about->largest, about->compute * 1e-9,
-               request->config.nextuse ? "nextuse" : "lru", request->config.window);
+               (unsigned long long)about->largest, about->compute * 1e-9, policies[request->config.policy],
+               request->config.window);
         return;
     }
     printf("%s: %u launches, ", request->path, tape->launches);
@@ -388,7 +406,8 @@ static int replay_row(const struct request *request, const struct tape *tape, co
 int main(int argc, char **argv)
 {
     struct request request = {.config = {.host = UINT64_C(1) << 50,
-                                         .nextuse = true,
+                                         .policy = CACHE_POLICY_NEXTUSE,
+                                         .prefetch = true,
                                          .follow = true,
                                          .window = 16384,
                                          .rate = MACHINE_HBM_RATE,

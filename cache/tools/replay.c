@@ -358,7 +358,9 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
                                  .hbm_limit = config->hbm,
                                  .host_limit = config->host,
                                  .window_size = address_space(tape, config, frame),
-                                 .nextuse = config->nextuse,
+                                 .policy = config->policy,
+                                 .prefetch = config->prefetch,
+                                 .ahead = config->ahead,
                                  .follow = config->follow,
                                  .planner = config->planner};
     int error;

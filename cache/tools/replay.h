@@ -18,7 +18,9 @@ struct replay_config {
     struct simulation_link link;
     uint64_t hbm, host;
     uint64_t frame_size;                 /* 0: as the hooks choose it */
-    bool nextuse;                        /* the policy; else LRU */
+    enum cache_policy policy;
+    bool prefetch;                       /* as in struct cache_config */
+    unsigned ahead;
     bool follow;                         /* rounds that repeat are followed by schedules */
     const struct cache_planner *planner; /* who makes better ones, or NULL */
     unsigned window;                     /* most operations held, 0: none */

@@ -54,6 +54,7 @@ static struct replay_config machine(uint64_t hbm)
     return (struct replay_config){.link = {10e9, 10e9, 10e9, 10e9},
                                   .hbm = hbm,
                                   .host = 1024 * MIB,
+                                  .prefetch = true,
                                   .rate = 1e12,
                                   .steady = REPLAY_FIRST_STEADY,
                                   .size_scale = 1,
@@ -132,7 +133,7 @@ START_TEST(test_window_moves_less)
     make_loop(TAPE_READ | TAPE_WRITE, 100000);
     lru = run(&config);
     config.window = 1024;
-    config.nextuse = true;
+    config.policy = CACHE_POLICY_NEXTUSE;
     windowed = run(&config);
     ck_assert(windowed.complete);
     ck_assert(windowed.statistics.evictions > 0);
@@ -149,7 +150,7 @@ START_TEST(test_times_repeat)
 
     make_loop(TAPE_READ | TAPE_WRITE, 12345);
     config.window = _i ? 1024 : 0;
-    config.nextuse = _i;
+    config.policy = _i ? CACHE_POLICY_NEXTUSE : CACHE_POLICY_LRU;
     first = run(&config);
     second = run(&config);
     ck_assert_mem_eq(&first.makespan, &second.makespan, sizeof first.makespan);

@@ -76,7 +76,8 @@ int main(void)
     struct cache_config config = {.frame_size = FAKE_GRANULE,
                                   .hbm_limit = UINT64_C(1) << 30,
                                   .host_limit = UINT64_C(1) << 30,
-                                  .nextuse = true};
+                                  .policy = CACHE_POLICY_NEXTUSE,
+                                  .prefetch = true};
     struct cache_failure failure;
     struct cache *cache;
     uint64_t stream;

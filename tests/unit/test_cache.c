@@ -21,7 +21,9 @@ static void start_at(uint64_t hbm, uint64_t host, bool strict, uint64_t seed)
     struct cache_config config = {.frame_size = FAKE_GRANULE,
                                   .hbm_limit = hbm,
                                   .host_limit = host,
-                                  .nextuse = seed % 3 != 0,
+                                  .policy = (enum cache_policy)(seed % 3),
+                                  .prefetch = seed % 5 != 0,
+                                  .ahead = seed % 7 ? 0 : 3,
                                   .follow = seed % 2 == 0,
                                   .strict = strict};
 

@@ -219,7 +219,8 @@ static void start(uint64_t seed, bool strict, const struct cache_planner *planne
     struct cache_config config = {.frame_size = FAKE_GRANULE,
                                   .hbm_limit = 3 * MIB,
                                   .host_limit = 32 * MIB,
-                                  .nextuse = true,
+                                  .policy = CACHE_POLICY_NEXTUSE,
+                                  .prefetch = true,
                                   .strict = strict,
                                   .follow = true,
                                   .planner = planner};

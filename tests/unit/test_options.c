@@ -260,7 +260,7 @@ static const struct {
      "HBMSPILL_SLICE=2147483648 ignored: it takes a number of bytes up to 2147483647; "
      "0 leaves XLA alone; using 1"},
     {"HBMSPILL_STRICT=true", "HBMSPILL_STRICT=true ignored: it takes 0|1; using 0"},
-    {"HBMSPILL_POLICY=mru", "HBMSPILL_POLICY=mru ignored: it takes lru|nextuse; using nextuse"},
+    {"HBMSPILL_POLICY=mru", "HBMSPILL_POLICY=mru ignored: it takes lru|bip|nextuse; using nextuse"},
     {"HBMSPILL_CLOSED=some", "HBMSPILL_CLOSED=some ignored: it takes auto|all|none; using auto"},
     {"HBMSPILL_LOG=loud", "HBMSPILL_LOG=loud ignored: it takes error|warn|info|debug|trace; using warn"},
     {"HBMSPILL_HBMLIMIT=8G", "unknown variable HBMSPILL_HBMLIMIT ignored; the nearest is HBMSPILL_HBM_LIMIT"},
