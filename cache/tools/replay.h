@@ -17,9 +17,9 @@ enum { REPLAY_FIRST_STEADY = 2 }; /* rounds that count begin with the third */
 struct replay_config {
     struct simulation_link link;
     uint64_t hbm, host;
-    uint64_t frame_size;                 /* 0: as the hooks choose it */
+    uint64_t frame_size; /* 0: as the hooks choose it */
     enum cache_policy policy;
-    bool prefetch;                       /* as in struct cache_config */
+    bool prefetch; /* as in struct cache_config */
     unsigned ahead;
     bool follow;                         /* rounds that repeat are followed by schedules */
     const struct cache_planner *planner; /* who makes better ones, or NULL */

@@ -143,6 +143,23 @@ START_TEST(test_window_moves_less)
 }
 END_TEST
 
+/* What came in last leaves first: most of a loop stays where it is. */
+START_TEST(test_bip_keeps_most_of_a_loop)
+{
+    struct replay_config config = machine(16 * MIB);
+    struct replay_result result;
+
+    make_loop(TAPE_READ | TAPE_WRITE, 100000);
+    config.policy = CACHE_POLICY_BIP;
+    result = run(&config);
+    ck_assert(result.complete);
+    /* Of six, four fit: three stay, and the others take turns in the room of one, but for a newcomer in 32.
+     */
+    ck_assert(result.in >= 3 * 4.0 * MIB - 1 && result.in <= 4 * 4.0 * MIB);
+    tape_free(tape);
+}
+END_TEST
+
 START_TEST(test_times_repeat)
 {
     struct replay_config config = machine(16 * MIB);
@@ -254,6 +271,7 @@ int main(void)
     tcase_add_test(all, test_lru_misses_all_of_a_loop);
     tcase_add_test(all, test_clean_data_is_not_written_back);
     tcase_add_test(all, test_window_moves_less);
+    tcase_add_test(all, test_bip_keeps_most_of_a_loop);
     tcase_add_loop_test(all, test_times_repeat, 0, 2);
     tcase_add_test(all, test_what_does_not_fit_is_said);
     tcase_add_test(all, test_engines_share_the_link);

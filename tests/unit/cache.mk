@@ -38,4 +38,9 @@ TESTS += %D%/test_cache_costs
 %C%_test_cache_costs_SOURCES = %D%/test_cache_costs.c %D%/fake_device.c %D%/fake_device.h
 %C%_test_cache_costs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_cache_costs_LDADD = cache/libcache.la $(CHECK_LIBS)
+check_PROGRAMS += %D%/test_ahead
+TESTS += %D%/test_ahead
+%C%_test_ahead_SOURCES = %D%/test_ahead.c %D%/fake_device.c %D%/fake_device.h
+%C%_test_ahead_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_ahead_LDADD = cache/libcache.la $(CHECK_LIBS)
 endif

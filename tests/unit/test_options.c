@@ -183,6 +183,34 @@ static bool stats_path(void)
 {
     return !strcmp(options.stats.text, "/tmp/a=b");
 }
+static bool plan_greedy(void)
+{
+    return options.plan.kind == PLAN_GREEDY && !options.plan.path[0];
+}
+static bool plan_off(void)
+{
+    return options.plan.kind == PLAN_OFF;
+}
+static bool plan_file(void)
+{
+    return options.plan.kind == PLAN_FILE && !strcmp(options.plan.path, "./round");
+}
+static bool plan_dotted(void)
+{
+    return options.plan.kind == PLAN_FILE && !strcmp(options.plan.path, "round.plan");
+}
+static bool policy_bip(void)
+{
+    return options.policy == OPTION_POLICY_BIP;
+}
+static bool prefetch_off(void)
+{
+    return options.prefetch == 0;
+}
+static bool ahead_12(void)
+{
+    return options.ahead == 12 && options.prefetch == 1;
+}
 static bool mutation(void)
 {
     return !strcmp(options.test_mutation.text, "slot_bit");
@@ -211,6 +239,13 @@ static const struct {
     {"HBMSPILL_WINDOW=auto", window_auto},
     {"HBMSPILL_WINDOW=64", window_64},
     {"HBMSPILL_STRICT=1", strict},
+    {"HBMSPILL_PLAN=greedy", plan_greedy},
+    {"HBMSPILL_PLAN=OFF", plan_off},
+    {"HBMSPILL_PLAN=./round", plan_file},
+    {"HBMSPILL_PLAN=round.plan", plan_dotted},
+    {"HBMSPILL_POLICY=bip", policy_bip},
+    {"HBMSPILL_PREFETCH=off", prefetch_off},
+    {"HBMSPILL_AHEAD=12", ahead_12},
     {"HBMSPILL_CLOSED=none", closed_none},
     {"HBMSPILL_LOG=error", log_error},
     {"HBMSPILL_LOG=trace", log_trace},
@@ -261,6 +296,11 @@ static const struct {
      "0 leaves XLA alone; using 1"},
     {"HBMSPILL_STRICT=true", "HBMSPILL_STRICT=true ignored: it takes 0|1; using 0"},
     {"HBMSPILL_POLICY=mru", "HBMSPILL_POLICY=mru ignored: it takes lru|bip|nextuse; using nextuse"},
+    {"HBMSPILL_PLAN=gredy",
+     "HBMSPILL_PLAN=gredy ignored: it takes auto|greedy|off|a path (./round.plan); using auto"},
+    {"HBMSPILL_PREFETCH=1", "HBMSPILL_PREFETCH=1 ignored: it takes off|on; using on"},
+    {"HBMSPILL_AHEAD=-1",
+     "HBMSPILL_AHEAD=-1 ignored: it takes a number of frames up to 2147483647; 0: no limit; using 0"},
     {"HBMSPILL_CLOSED=some", "HBMSPILL_CLOSED=some ignored: it takes auto|all|none; using auto"},
     {"HBMSPILL_LOG=loud", "HBMSPILL_LOG=loud ignored: it takes error|warn|info|debug|trace; using warn"},
     {"HBMSPILL_HBMLIMIT=8G", "unknown variable HBMSPILL_HBMLIMIT ignored; the nearest is HBMSPILL_HBM_LIMIT"},
