@@ -142,23 +142,27 @@ void plan_cache_close(struct plan_cache *cache)
     cache->temporary = false;
 }
 
-/* Which plan fits a link of about these rates. */
+/* A rate that is measured again is not quite the same, and a plan for a link of about its rate is still good.
+ */
+#define LINK_TOLERANCE 1.25
+
+/* The plan for the link that is nearest to these rates. */
 struct wanted {
     double in, out;
+    double off; /* of the one found: by what factor a rate differs, the larger one */
     char prefix[64], found[NAME_MAX + 1];
 };
 
-/* A rate that was measured twice is not quite the same. */
-static bool about(double a, double b)
+static double deviation(double a, double b)
 {
-    return a <= 1.1 * b && b <= 1.1 * a;
+    return a > b ? a / b : b / a;
 }
 
 static bool fits(void *context, const char *directory, const char *name)
 {
     struct wanted *wanted = context;
     const char *text = name + strlen(wanted->prefix);
-    double in, out;
+    double in, out, off;
     char *end;
 
     (void)directory;
@@ -167,16 +171,22 @@ static bool fits(void *context, const char *directory, const char *name)
         return false;
     text = end + 1;
     out = strtod(text, &end);
-    if (end == text || strcmp(end, SUFFIX) != 0 || !about(in, wanted->in) || !about(out, wanted->out))
+    if (end == text || strcmp(end, SUFFIX) != 0 || !(in > 0) || !(out > 0))
         return false;
-    snprintf(wanted->found, sizeof wanted->found, "%s", name);
-    return true;
+    off = deviation(in, wanted->in);
+    if (deviation(out, wanted->out) > off)
+        off = deviation(out, wanted->out);
+    if (off < wanted->off) {
+        wanted->off = off;
+        snprintf(wanted->found, sizeof wanted->found, "%s", name);
+    }
+    return false;
 }
 
 int plan_cache_path(const struct plan_cache *cache, const struct cycle *cycle, uint64_t hash,
                     char path[PATH_MAX])
 {
-    struct wanted wanted = {.in = cycle->in, .out = cycle->out};
+    struct wanted wanted = {.in = cycle->in, .out = cycle->out, .off = LINK_TOLERANCE};
 
     snprintf(wanted.prefix, sizeof wanted.prefix, "%016" PRIx64 "-%.1e-", hash, (double)cycle->capacity);
     snprintf(wanted.found, sizeof wanted.found, "%s%.1e-%.1e" SUFFIX, wanted.prefix, cycle->in, cycle->out);

@@ -28,8 +28,8 @@ int plan_cache_open(struct plan_cache *cache);
 void plan_cache_close(struct plan_cache *cache);
 
 /*
- * The path of the plan for a round: that of a file that is there, for about this link, else of one to be
- * made.
+ * The path of the plan for a round: that of a file that is there, for this link or one that is up to a
+ * quarter faster or slower, else of one to be made.
  */
 int plan_cache_path(const struct plan_cache *cache, const struct cycle *cycle, uint64_t hash,
                     char path[PATH_MAX]);

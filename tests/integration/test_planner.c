@@ -474,15 +474,42 @@ static void taken_up_unnoticed(void)
     check_note(2);
 }
 
-/* A second start begins planned, without a process; with a preload of somebody else's beside ours. */
+/* The plan in the cache as if it were for a link of these rates. */
+static void rename_rates(const char *rates)
+{
+    char path[PATH_MAX], renamed[PATH_MAX];
+    unsigned dashes = 0;
+    char *at;
+
+    the_plan(path);
+    strcpy(renamed, path);
+    at = strrchr(renamed, '/');
+    while (dashes < 2) /* HASH-HBM-IN-OUT.plan */
+        dashes += *++at == '-';
+    strcpy(at + 1, rates);
+    ck_assert_int_eq(rename(path, renamed), 0);
+}
+
+/* A second start begins planned, without a process; so does one whose link is a little faster or slower. */
 static void begins_planned(void)
 {
+    static const struct {
+        const char *rates;
+        bool fits;
+    } links[] = {{"2.6e+10-2.4e+10.plan", true},  {"3.1e+10-2.1e+10.plan", true},
+                 {"3.3e+10-2.5e+10.plan", false}, {"2.5e+10-1.9e+10.plan", false},
+                 {"2.5e+10-.plan", false},        {"2.5e+10-2.5e+10.plan", true}};
     const struct outcome *outcome;
 
     run(ROUNDS, "eager", "plan", until());
     outcome = run(ROUNDS, "lazy", "plan", "HBMSPILL_PLANNER=/none");
     ck_assert_msg(taken_up(outcome) > 0, "%s", outcome->err);
     ck_assert_uint_eq(lines_with(outcome, "begins with the plan in"), 1);
+    for (unsigned i = 0; i < sizeof links / sizeof *links; i++) {
+        rename_rates(links[i].rates);
+        outcome = run(ROUNDS, "eager", "plan", "HBMSPILL_PLANNER=/none");
+        ck_assert_msg((taken_up(outcome) > 0) == links[i].fits, "%s: %s", links[i].rates, outcome->err);
+    }
     check_note(1);
 }
 
