@@ -9,8 +9,8 @@
  * frames without an owner for so long, the one whose next owner comes soonest behind it. A piece without a
  * home, or whose home is taken, has any free frame.
  *
- * Frames are chosen by an estimate of when copies begin and end, so that nobody waits for a copy on a frame while
- * another one would do: fixed homes chosen by order alone made rounds up to a tenth longer (replay).
+ * Frames are chosen by an estimate of when copies begin and end, so that nobody waits for a copy on a frame
+ * while another one would do: fixed homes chosen by order alone made rounds up to a tenth longer (replay).
  *
  * A home is a wish. What orders the owners of a frame are its edges.
  *

@@ -23,6 +23,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/history.h \
 	%D%/home.c \
 	%D%/home.h \
+	%D%/home_stays.c \
+	%D%/home_stays.h \
 	%D%/internal.h \
 	%D%/known.c \
 	%D%/known.h \
