@@ -435,7 +435,8 @@ static void check_note(unsigned starts)
         fclose(file);
     }
     for (unsigned i = 0; i < starts; i++, at += strlen("started\n"))
-        ck_assert_msg(!strncmp(at, "started\n", strlen("started\n")), "%u starts expected: %.800s", starts, text);
+        ck_assert_msg(!strncmp(at, "started\n", strlen("started\n")), "%u starts expected: %.800s", starts,
+                      text);
     ck_assert_msg(!*at, "%.800s", text);
 }
 
