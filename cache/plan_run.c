@@ -103,8 +103,8 @@ static void fetches_go_on(struct cache *cache)
     for (uint32_t i = 0; i < cache->pending_count; i++) {
         struct pending fetch = cache->pending[i];
 
-        if (fetch.use <= cache->plan_position)
-            continue; /* the operation does it itself */
+        if (fetch.use < cache->plan_position)
+            continue; /* the operation did it itself */
         if (!blocked && fetch.issued < fetch.count) {
             unsigned left = fetch.count - fetch.issued, count = left < room ? left : room;
 
