@@ -122,7 +122,7 @@ void greedy_gaps_reset(struct greedy *greedy)
         greedy->last[!gap->tail][leaves + i] = GREEDY_NONE;
     }
     for (uint32_t tail = 0; tail < 2; tail++)
-        for (uint32_t i = leaves; --i > 0;)
+        for (uint32_t i = leaves; i-- > 1;)
             update(greedy, greedy->last[tail], i);
 }
 
