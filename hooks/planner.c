@@ -134,7 +134,7 @@ static int start(struct request *request)
     }
     plan_cache_trim(&plans);
     error = spawn_aside(program, arguments, request->text, request->size, &process);
-    if (error == -EPERM)
+    if (error == -ECHILD)
         log_info("plans", "the job adopts orphans (it is process 1, or a subreaper), so " PROGRAM
                           " is not started; rounds keep their greedy schedules");
     else if (error)

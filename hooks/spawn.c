@@ -274,7 +274,7 @@ int spawn_aside(const char *path, char *const arguments[], const char *text, siz
     int error = errno, result;
 
     if (adopts())
-        return -EPERM;
+        return -ECHILD;
     list = make_environment();
     if (!list)
         return -ENOMEM;

@@ -24,7 +24,7 @@ struct spawned {
 /*
  * Runs the program at an absolute path with arguments (NULL-terminated, the first one included) and `size'
  * bytes of text as its standard input, a file without a name that can be opened as /dev/stdin. Its
- * environment is ours without this library and its variables. -EPERM: the job is init or a subreaper, and
+ * environment is ours without this library and its variables. -ECHILD: the job is init or a subreaper, and
  * would get the program as its child.
  */
 int spawn_aside(const char *path, char *const arguments[], const char *text, size_t size,
