@@ -49,7 +49,7 @@ static uint32_t gap_after(uint32_t slots, const uint64_t *bits, uint32_t start, 
 {
     uint32_t gap = 0;
 
-    for (uint32_t i = start % slots; gap < most;) {
+    for (uint32_t i = slots ? start % slots : 0; gap < most;) {
         if (i % 64 == 0 && !bits[i / 64] && i + 64 <= slots) {
             gap += 64;
             i += 64;
@@ -245,7 +245,6 @@ void homes_make(struct cache *cache, struct known *known)
     struct homes homes = {.known = known, .cycle = known->cycle};
     uint32_t *by_buffer = malloc((known->schedule->count + 1) * sizeof *by_buffer);
     uint32_t *first = calloc(known->cycle->buffer_count + 2, sizeof *first);
-    double *ready = calloc(known->cycle->length, sizeof *ready);
     bool made = false;
 
     homes_forget(cache);
@@ -256,8 +255,8 @@ void homes_make(struct cache *cache, struct known *known)
     free(known->action_home);
     known->homes = NULL;
     known->first_home = known->action_home = NULL;
-    if (by_buffer && first && ready && prepare(cache, &homes)) {
-        stays_estimate(&homes, ready);
+    if (by_buffer && first && prepare(cache, &homes)) {
+        stays_estimate(&homes);
         stays_make(&homes, by_buffer, first);
         made = !homes.failed;
     }
@@ -280,7 +279,6 @@ void homes_make(struct cache *cache, struct known *known)
     known->slots = homes.slots;
     free(homes.times);
     free(homes.begin);
-    free(ready);
     free(homes.ranked);
     free(homes.moved);
 }

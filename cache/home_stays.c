@@ -1,53 +1,35 @@
 #include "cache/home_stays.h"
+#include "cache/cycle_run.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t slot_of(const struct homes *homes, uint64_t position)
 {
     return (uint32_t)(position * homes->slots / homes->cycle->length);
 }
 
-/* One round: copies follow each other in each direction, an operation waits for what comes in for it. */
-static void run_round(const struct homes *homes, double *ready, double link[2])
+void stays_estimate(struct homes *homes)
 {
-    double *begin = homes->begin, *moved = homes->moved;
-    const struct cycle *cycle = homes->cycle;
     const struct schedule *schedule = homes->known->schedule;
-    double now = begin[cycle->length];
-    uint32_t a = 0;
+    uint32_t length = homes->cycle->length;
+    struct cycle_times times;
+    double now = 0;
 
-    for (uint32_t phase = 0; phase < cycle->length; phase++) {
-        for (; a < schedule->count && schedule->actions[a].at == phase; a++) {
-            bool in = schedule->actions[a].kind == SCHEDULE_IN;
-            double bytes = (double)schedule->actions[a].count * (double)cycle->frame_size;
-
-            if (link[in] < now)
-                link[in] = now;
-            moved[a] = link[in];
-            link[in] += bytes * 1e9 / (in ? cycle->in : cycle->out);
-            if (!in)
-                moved[a] = link[in];
-            else if (homes->known->action_use[a] != CYCLE_NEVER) {
-                double *use = &ready[(phase + homes->known->action_use[a]) % cycle->length];
-
-                *use = link[in] > *use ? link[in] : *use;
-            }
-        }
-        if (ready[phase] > now)
-            now = ready[phase];
-        ready[phase] = 0;
-        begin[phase] = now;
-        now += cycle->ops[phase].duration;
+    for (uint32_t i = 0; i < length; i++) { /* as if nothing waited, should there be no memory for more */
+        homes->begin[i] = now;
+        now += homes->cycle->ops[i].duration;
     }
-    begin[cycle->length] = now;
-}
-
-void stays_estimate(struct homes *homes, double *ready)
-{
-    double link[2] = {0, 0};
-
-    for (unsigned round = 0; round < 3; round++)
-        run_round(homes, ready, link);
+    homes->begin[length] = now;
+    for (uint32_t a = 0; a < schedule->count; a++)
+        homes->moved[a] = homes->begin[schedule->actions[a].at];
+    if (cycle_run_times(homes->cycle, schedule, &times))
+        return;
+    memcpy(homes->begin, times.start, length * sizeof *times.start);
+    homes->begin[length] = times.start[0] + times.round;
+    for (uint32_t a = 0; a < schedule->count; a++)
+        homes->moved[a] = schedule->actions[a].kind == SCHEDULE_OUT ? times.end[a] : times.begin[a];
+    cycle_times_free(&times);
 }
 
 static uint32_t time_slot(const struct homes *homes, double time)

@@ -41,9 +41,8 @@ struct homes {
     bool failed;
 };
 
-/* When copies begin and end, if nobody waits for frames; ready: room for a number for each operation, zero.
- */
-void stays_estimate(struct homes *homes, double *ready);
+/* When operations and copies probably begin and end (cycle_run.h). */
+void stays_estimate(struct homes *homes);
 /*
  * All stays. by_buffer and first are filled in: the actions of each buffer in order of issue, from
  * first[buffer] on; room for all actions, and for two more than there are buffers. homes->failed: there is no

@@ -329,7 +329,7 @@ int known_make(const struct history *history, uint64_t period, uint64_t frame_si
     error = make(&making);
     HASH_ITER(hh, making.met, met, next)
     {
-        HASH_DEL(making.met, met);
+        HASH_DEL(making.met, met); /* NOLINT(clang-analyzer-unix.Malloc): next is another one */
         free(met);
     }
     free(making.buffer_at);

@@ -15,6 +15,11 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/cycle_greedy_link.c %D%/cycle_greedy_tree.c \
 	%D%/dearest.c \
 	%D%/dearest.h \
+	%D%/cycle_run.c \
+	%D%/cycle_run.h \
+	%D%/cycle_run_frames.c \
+	%D%/cycle_run_internal.h \
+	%D%/cycle_run_new.c \
 	%D%/device_ops.h \
 	%D%/edges.h \
 	%D%/frame.c \

@@ -86,7 +86,8 @@ static void learn_touches(struct known *known, const struct plan *plan, uint32_t
         struct known_life *lives = known->lives[name->buffer], *life;
 
         if (name->age == 0 && known->cycle->buffers[name->buffer].birth == phase) {
-            lives[1] = lives[0];
+            lives[1] =
+                lives[0]; /* NOLINT(clang-analyzer-core.NullDereference): there is one for each buffer */
             lives[0] = (struct known_life){segment, segment->life};
             home_set(known, segment, name->buffer);
             continue;

@@ -60,7 +60,7 @@ static uint32_t next_compared(const struct tape *tape, uint32_t index)
 /* Copies of an array's last part are going to be appended. */
 static bool make_room(void **array, uint32_t *capacity, uint64_t count, size_t size)
 {
-    void *grown = count < UINT32_MAX ? realloc(*array, count * size) : NULL;
+    void *grown = count && count < UINT32_MAX ? realloc(*array, count * size) : NULL;
 
     if (!grown)
         return false;
@@ -111,8 +111,8 @@ int tape_repeat(struct tape *tape, uint32_t period, uint32_t times)
     tape->event_count = end;
     if (!make_room((void **)&tape->events, &tape->event_capacity, end + (uint64_t)times * (end - b) + tail,
                    sizeof *tape->events) ||
-        !make_room((void **)&tape->touches, &tape->touch_capacity, (uint64_t)tape->touch_count * (times + 1),
-                   sizeof *tape->touches) ||
+        !make_room((void **)&tape->touches, &tape->touch_capacity,
+                   (uint64_t)tape->touch_count * (times + 1) + 1, sizeof *tape->touches) ||
         !make_room((void **)&tape->sizes, &tape->birth_capacity, tape->births + (uint64_t)times * births + 1,
                    sizeof *tape->sizes))
         error = -ENOMEM;

@@ -8,7 +8,7 @@
  * Exit: 0 written; 1 the cycle cannot be read or planned, or the plan not written; 2 usage; 3 nothing was
  * found that is better than what needs no solver, and nothing was written.
  */
-#include "cache/tools/cycle_run.h"
+#include "cache/cycle_run.h"
 #include "cache/tools/plan_lp.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 # The planner, which needs Clp: a library of its own, so that nothing else does.
 noinst_LTLIBRARIES += %D%/libplan.la
 %C%_libplan_la_SOURCES = \
-	%D%/cycle_run.c %D%/cycle_run.h %D%/cycle_run_frames.c %D%/cycle_run_internal.h %D%/cycle_run_new.c %D%/plan_lp.c %D%/plan_lp.h %D%/plan_lp_build.c %D%/plan_lp_internal.h %D%/plan_lp_model.c %D%/plan_lp_model.h %D%/plan_lp_solve.c %D%/plan_lp_work.c
+	%D%/plan_lp.c %D%/plan_lp.h %D%/plan_lp_build.c %D%/plan_lp_internal.h %D%/plan_lp_model.c %D%/plan_lp_model.h %D%/plan_lp_solve.c %D%/plan_lp_work.c
 %C%_libplan_la_CPPFLAGS = $(AM_CPPFLAGS) $(CLP_CPPFLAGS)
 %C%_libplan_la_LIBADD = $(CLP_LIBS)
 bin_PROGRAMS += %D%/hbmspill-plan

@@ -1,5 +1,5 @@
 #include "cache/tools/plan_lp.h"
-#include "cache/tools/cycle_run.h"
+#include "cache/cycle_run.h"
 #include "cache/tools/plan_lp_internal.h"
 #include "model/machine.h"
 #include <errno.h>

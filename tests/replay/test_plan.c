@@ -4,7 +4,7 @@
  *
  * Links of 1 byte a nanosecond, frames of 1 MiB: a frame crosses in MIB nanoseconds and a latency.
  */
-#include "cache/tools/cycle_run.h"
+#include "cache/cycle_run.h"
 #include "cache/tools/plan_lp.h"
 #include "cache/tools/plan_lp_internal.h"
 #include "model/machine.h"

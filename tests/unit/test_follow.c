@@ -255,7 +255,8 @@ static void chance_ask(void *ctx, const struct cycle *cycle, uint64_t hash, doub
     (void)ctx;
     (void)predicted;
     chance = calloc(1, sizeof *chance);
-    ck_assert_ptr_nonnull(chance);
+    if (!chance)
+        return;
     chance->cycle_hash = hash;
     for (unsigned i = 0; i < 200; i++) {
         struct schedule_action action = {.kind = draw(2) ? SCHEDULE_IN : SCHEDULE_OUT,
@@ -286,7 +287,7 @@ static void follow(uint64_t seed, bool strict, bool by_chance, bool every)
     const struct cache_planner planner = {NULL, chance_ask, chance_answer};
     struct statistics *statistics;
     struct round round;
-    uint64_t stream, planned;
+    uint64_t stream, planned, unplanned = 0;
     unsigned number = 0;
 
     start(seed, strict, by_chance ? &planner : NULL);
@@ -302,11 +303,12 @@ static void follow(uint64_t seed, bool strict, bool by_chance, bool every)
     ck_assert_uint_gt(statistics->bytes_in, 0);
     for (unsigned turn = 0; turn < OPS;
          turn += every ? 1 : 1 + (unsigned)draw(9)) { /* aside at one step, then back */
-        carry_out(&round, stream, number++, turn);
         planned = statistics->planned_operations;
+        carry_out(&round, stream, number++, turn);
+        unplanned += OPS - (statistics->planned_operations - planned);
         carry_out(&round, stream, number++, OPS);
-        ck_assert_uint_ge(statistics->planned_operations, planned);
     }
+    ck_assert_uint_ge(unplanned, OPS / PARTS); /* the windows with another step were not followed */
     /* The round is joined again where it begins: without a word from the history. */
     planned = statistics->planned_operations;
     carry_out(&round, stream, number++, OPS);
@@ -328,7 +330,7 @@ static void each_seed(void (*run)(uint64_t seed))
     for (uint64_t seed = first; seed < first + count; seed++) {
         FILE *file = fopen("test_follow.seed", "w"); /* of the one that is under way, should it end here */
 
-        if (file) {
+        if (file) { 
             fprintf(file, "SEED=%llu CK_FORK=no tests/unit/test_follow\n", (unsigned long long)seed);
             fclose(file);
         }

@@ -3,7 +3,7 @@
  * is checked by carrying it out, piece by piece, in the order in which it is issued.
  */
 #include "cache/cycle.h"
-#include "cache/tools/cycle_run.h"
+#include "cache/cycle_run.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

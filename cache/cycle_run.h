@@ -14,8 +14,8 @@
  * Rounds are run until one takes as long as the one before, or two take turns. The same input gives the same
  * result to the last bit. Times are nanoseconds. Objects belong to one thread at a time.
  */
-#ifndef HBMSPILL_CACHE_TOOLS_CYCLE_RUN_H
-#define HBMSPILL_CACHE_TOOLS_CYCLE_RUN_H
+#ifndef HBMSPILL_CACHE_CYCLE_RUN_H
+#define HBMSPILL_CACHE_CYCLE_RUN_H
 
 #include "cache/cycle.h"
 

@@ -2,10 +2,10 @@
  * cycle_run_internal.h - a run of a cycle as its files see it: cycle_run.c (what is issued),
  * cycle_run_frames.c (frames, and copies on the link), cycle_run_new.c (its memory).
  */
-#ifndef HBMSPILL_CACHE_TOOLS_CYCLE_RUN_INTERNAL_H
-#define HBMSPILL_CACHE_TOOLS_CYCLE_RUN_INTERNAL_H
+#ifndef HBMSPILL_CACHE_CYCLE_RUN_INTERNAL_H
+#define HBMSPILL_CACHE_CYCLE_RUN_INTERNAL_H
 
-#include "cache/tools/cycle_run.h"
+#include "cache/cycle_run.h"
 
 enum { MOST_ROUNDS = 6, OUT = 0, IN = 1 };
 

@@ -1,7 +1,7 @@
 /*
  * cycle_run_frames.c - which frames are free from when on, and what the link's two engines do when.
  */
-#include "cache/tools/cycle_run_internal.h"
+#include "cache/cycle_run_internal.h"
 #include "model/machine.h"
 #include <assert.h>
 

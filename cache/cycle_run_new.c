@@ -1,7 +1,7 @@
 /*
  * cycle_run_new.c - the memory of a run: instances of buffers, by round; pieces; who dies when.
  */
-#include "cache/tools/cycle_run_internal.h"
+#include "cache/cycle_run_internal.h"
 #include <stdlib.h>
 #include <string.h>
 

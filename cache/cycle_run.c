@@ -1,4 +1,4 @@
-#include "cache/tools/cycle_run_internal.h"
+#include "cache/cycle_run_internal.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
