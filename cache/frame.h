@@ -1,5 +1,5 @@
 /*
- * frame.h - HBM as frames: handles of one size, pooled, each with an address of its own for copies.
+ * frame.h - HBM as frames: handles of one size, pooled, each mapped at as many addresses as led to it.
  *
  * One size. A handle is mapped whole and cannot be split, so frames of several sizes would have to be
  * released and made anew whenever the mix in use changes, with a wait for the GPU each time; with one size
