@@ -4,7 +4,7 @@
 #include <utlist.h>
 
 /* Whether any, or sets all, of `length' slots from `start' on. */
-static bool any_bit(uint32_t slots, const uint64_t *bits, uint32_t start, uint32_t length)
+static inline bool any_bit(uint32_t slots, const uint64_t *bits, uint32_t start, uint32_t length)
 {
     for (uint32_t i = start % slots, left = length; left > 0;) {
         uint32_t offset = i % 64, run = 64 - offset;
@@ -306,7 +306,7 @@ static uint32_t unclaimed(const struct known *known, const struct frame *frame, 
     const uint64_t *held;
     uint32_t skipped = 0;
 
-    if (frame->number == FRAME_UNNUMBERED)
+    if (frame->number == FRAME_UNNUMBERED || !known->held)
         return known->slots;
     held = known->held + (size_t)frame->number * ((known->slots + 63) / 64);
     while (skipped < known->slots && held[slot / 64] >> slot % 64 & 1) {
