@@ -319,18 +319,21 @@ static void follow(uint64_t seed, bool strict, bool by_chance, bool every)
 
 static unsigned seeds(void)
 {
-    return getenv("SEEDS") ? (unsigned)atoi(getenv("SEEDS")) : 30;
+    const char *text = getenv("SEEDS");
+
+    return text ? (unsigned)strtoul(text, NULL, 0) : 30;
 }
 
 static void each_seed(void (*run)(uint64_t seed))
 {
-    uint64_t first = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 0) : 1;
-    unsigned count = getenv("SEED") ? 1 : seeds();
+    const char *text = getenv("SEED");
+    uint64_t first = text ? strtoull(text, NULL, 0) : 1;
+    unsigned count = text ? 1 : seeds();
 
     for (uint64_t seed = first; seed < first + count; seed++) {
         FILE *file = fopen("test_follow.seed", "w"); /* of the one that is under way, should it end here */
 
-        if (file) { 
+        if (file) {
             fprintf(file, "SEED=%llu CK_FORK=no tests/unit/test_follow\n", (unsigned long long)seed);
             fclose(file);
         }
