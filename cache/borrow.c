@@ -128,7 +128,6 @@ static void unmap_loan(struct cache *cache, const struct cache_loan *loan)
 
 static void give_back(struct cache *cache, struct cache_loan *loan)
 {
-    frames_group(&cache->frames);
     if (loan->frame)
         frames_give(&cache->frames, loan->frame);
     if (loan->slot)

@@ -41,13 +41,11 @@ static uint64_t frame_claim(const struct frame *frame, uint64_t now)
 struct frame *frames_take(struct frames *frames, uint64_t now, uint64_t until)
 {
     struct frame *best = NULL;
-    uint64_t best_claim = 0, group = 0;
+    uint64_t best_claim = 0;
 
     for (struct frame *frame = frames->free; frame; frame = frame->next) {
-        uint64_t claim;
+        uint64_t claim = frame_claim(frame, now);
 
-        (void)group;
-        claim = frame_claim(frame, now);
         if (best && (best_claim >= until ? claim < until || claim >= best_claim : claim <= best_claim))
             continue;
         best = frame;
@@ -56,11 +54,6 @@ struct frame *frames_take(struct frames *frames, uint64_t now, uint64_t until)
     if (best)
         frame_own(frames, best);
     return best;
-}
-
-void frames_group(struct frames *frames)
-{
-    frames->groups++;
 }
 
 static void note_held(struct frames *frames)
@@ -98,7 +91,6 @@ int frames_create(struct frames *frames, struct frame **out)
 void frames_give(struct frames *frames, struct frame *frame)
 {
     frame->owned = false;
-    frame->group = frames->groups;
     frames->free_bytes += frames->size;
     DL_APPEND(frames->free, frame);
 }

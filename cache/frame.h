@@ -26,7 +26,6 @@ struct frame {
     struct binding *bindings; /* addresses of segments that are mapped to this frame, owner or not */
     bool owned;
     uint32_t number;           /* among the frames that are homes (home.h), or FRAME_UNNUMBERED */
-    uint64_t group;            /* frames given back together: their claims are alike */
     struct frame *prev, *next; /* in the free list */
 };
 
@@ -40,7 +39,6 @@ struct frames {
     uint64_t outside;   /* bytes of HBM held by the job that are not ours to move */
     struct frame *free; /* oldest first */
     uint64_t free_bytes;
-    uint64_t groups; /* given back so far */
 };
 
 void frames_init(struct frames *frames, const struct device_ops *ops, struct streams *streams,
@@ -58,8 +56,6 @@ struct frame *frames_take(struct frames *frames, uint64_t now, uint64_t until);
 /* -ENOSPC: the limit does not allow it. -ENOMEM: the device does not. The new frame is owned, without edges.
  */
 int frames_create(struct frames *frames, struct frame **out);
-/* The next frames given back are a group of their own. */
-void frames_group(struct frames *frames);
 /* Back to the free list; the caller has set edges to what its next owner must come after. */
 void frames_give(struct frames *frames, struct frame *frame);
 /*

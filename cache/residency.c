@@ -103,7 +103,6 @@ struct segment *residency_victim(struct cache *cache)
 static void give_frames(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
                         const struct edges *edges)
 {
-    frames_group(&cache->frames);
     for (unsigned i = first; i < first + count; i++) {
         struct binding *binding = &segment->piece[i];
 
