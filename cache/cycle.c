@@ -166,6 +166,17 @@ void schedule_sort(struct schedule *schedule)
     free(to);
 }
 
+void schedule_by_buffer(const struct schedule *schedule, uint32_t buffer_count, uint32_t *by_buffer,
+                        uint32_t *first)
+{
+    for (uint32_t i = 0; i < schedule->count; i++)
+        first[schedule->actions[i].buffer + 2]++;
+    for (uint32_t i = 2; i < buffer_count + 2; i++)
+        first[i] += first[i - 1];
+    for (uint32_t i = 0; i < schedule->count; i++)
+        by_buffer[first[schedule->actions[i].buffer + 1]++] = i;
+}
+
 bool schedule_fits(const struct schedule *schedule, const struct cycle *cycle)
 {
     for (uint32_t i = 0; i < schedule->count; i++) {

@@ -88,6 +88,13 @@ int schedule_add(struct schedule *schedule, const struct schedule_action *action
 void schedule_free(struct schedule *schedule);
 /* Stable sort by `at'. */
 void schedule_sort(struct schedule *schedule);
+/*
+ * The actions of each buffer, in order of issue: those of buffer b are by_buffer[first[b]] up to
+ * by_buffer[first[b + 1]]. by_buffer has room for all actions, first for two more than there are buffers, all
+ * zero.
+ */
+void schedule_by_buffer(const struct schedule *schedule, uint32_t buffer_count, uint32_t *by_buffer,
+                        uint32_t *first);
 /* Whether every action names a buffer, an age, pieces and a phase that are there. */
 bool schedule_fits(const struct schedule *schedule, const struct cycle *cycle);
 
@@ -108,6 +115,12 @@ int schedule_greedy(const struct cycle *cycle, struct schedule **out);
 static inline uint32_t cycle_pieces(const struct cycle *cycle, uint32_t buffer)
 {
     return (uint32_t)(cycle->buffers[buffer].size / cycle->frame_size);
+}
+
+/* An action's position, of a static buffer its phase. */
+static inline uint64_t schedule_position(const struct cycle *cycle, const struct schedule_action *action)
+{
+    return (uint64_t)action->age * cycle->length + action->at;
 }
 
 static inline bool cycle_static(const struct cycle_buffer *buffer)

@@ -43,12 +43,6 @@ static uint32_t time_slot(const struct homes *homes, double time)
     return (uint32_t)(part * TIMES) % TIMES;
 }
 
-/* An action's position, of a static buffer its phase. */
-static uint64_t position_of(const struct homes *homes, const struct schedule_action *action)
-{
-    return (uint64_t)action->age * homes->cycle->length + action->at;
-}
-
 /* From one position to another; out: the action that ends it, CYCLE_NEVER if they die. */
 static void stay_add(struct homes *homes, const struct stay *about, uint64_t from, uint64_t until,
                      uint32_t out)
@@ -111,7 +105,7 @@ static void find_stays(struct homes *homes, struct stay about, const uint32_t *m
     for (uint32_t round = 0; round < 2; round++) /* positions of the first round, then those beyond its end */
         for (uint32_t k = 0; k < count; k++) {
             const struct schedule_action *action = &actions[mine[k]];
-            uint64_t at = position_of(homes, action);
+            uint64_t at = schedule_position(homes->cycle, action);
 
             if (action->age != round || about.first - action->first >= action->count || at < begin ||
                 at > end)
@@ -143,12 +137,7 @@ void stays_make(struct homes *homes, uint32_t *by_buffer, uint32_t *first)
     const struct schedule *schedule = homes->known->schedule;
     const struct cycle *cycle = homes->cycle;
 
-    for (uint32_t i = 0; i < schedule->count; i++)
-        first[schedule->actions[i].buffer + 2]++;
-    for (uint32_t i = 2; i < cycle->buffer_count + 2; i++)
-        first[i] += first[i - 1];
-    for (uint32_t i = 0; i < schedule->count; i++)
-        by_buffer[first[schedule->actions[i].buffer + 1]++] = i;
+    schedule_by_buffer(schedule, cycle->buffer_count, by_buffer, first);
     for (uint32_t buffer = 0; buffer < cycle->buffer_count; buffer++) {
         const uint32_t *mine = by_buffer + first[buffer];
         uint32_t actions = first[buffer + 1] - first[buffer], pieces = cycle_pieces(cycle, buffer), end;

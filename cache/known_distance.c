@@ -11,11 +11,6 @@ static bool is_static(const struct known *known, uint32_t buffer)
     return cycle_static(&known->cycle->buffers[buffer]);
 }
 
-static uint64_t position_of(const struct known *known, const struct schedule_action *action)
-{
-    return (uint64_t)action->age * known->cycle->length + action->at;
-}
-
 /* From `from' to `to' in a buffer's positions; of a static one around the circle. `same': to itself is no
  * way. */
 static uint32_t distance(const struct known *known, uint32_t buffer, uint64_t from, uint64_t to, bool same)
@@ -58,7 +53,7 @@ static uint32_t next_action(const struct known *known, const uint32_t *by_buffer
         if (other->kind != kind || other->first >= from->first + from->count ||
             from->first >= other->first + other->count)
             continue;
-        way = distance(known, from->buffer, position, position_of(known, other), false);
+        way = distance(known, from->buffer, position, schedule_position(known->cycle, other), false);
         best = way < best ? way : best;
     }
     return best;
@@ -121,15 +116,10 @@ int known_distances(struct known *known)
     known->action_until = until;
     known->touch_next = next;
     known->touch_until = leaves;
-    for (uint32_t i = 0; i < schedule->count; i++)
-        first[schedule->actions[i].buffer + 2]++;
-    for (uint32_t i = 2; i < buffers + 2; i++)
-        first[i] += first[i - 1];
-    for (uint32_t i = 0; i < schedule->count; i++)
-        by_buffer[first[schedule->actions[i].buffer + 1]++] = i;
+    schedule_by_buffer(schedule, buffers, by_buffer, first);
     for (uint32_t i = 0; i < schedule->count; i++) {
         const struct schedule_action *action = &schedule->actions[i];
-        uint64_t position = position_of(known, action);
+        uint64_t position = schedule_position(known->cycle, action);
 
         uses[i] = next_use(known, action->buffer, position, true);
         if (action->kind == SCHEDULE_OUT)
