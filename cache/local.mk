@@ -22,6 +22,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/cycle_run_new.c \
 	%D%/device_ops.h \
 	%D%/edges.h \
+	%D%/event_pool.c \
+	%D%/event_pool.h \
 	%D%/frame.c \
 	%D%/frame.h \
 	%D%/history.c \

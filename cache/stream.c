@@ -3,31 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int event_take(struct streams *streams, uint64_t *event)
-{
-    if (streams->pool_count) {
-        *event = streams->pool[--streams->pool_count];
-        return 0;
-    }
-    return streams->ops->event_create(streams->ops->ctx, event);
-}
-
-static void event_give(struct streams *streams, uint64_t event)
-{
-    if (streams->pool_count == streams->pool_capacity) {
-        size_t capacity = streams->pool_capacity ? 2 * streams->pool_capacity : 64;
-        uint64_t *pool = realloc(streams->pool, capacity * sizeof *pool);
-
-        if (!pool) {
-            streams->ops->event_destroy(streams->ops->ctx, event);
-            return;
-        }
-        streams->pool = pool;
-        streams->pool_capacity = capacity;
-    }
-    streams->pool[streams->pool_count++] = event;
-}
-
 static struct stream_event *event_at(struct stream *stream, size_t position)
 {
     return &stream->events[(stream->first + position) % stream->capacity];
@@ -61,7 +36,7 @@ static int stream_poll(struct streams *streams, struct stream *stream)
         if (error)
             return error;
         stream->completed = oldest->seq;
-        event_give(streams, oldest->event);
+        event_pool_give(&streams->pool, oldest->event);
         stream->first = (stream->first + 1) % stream->capacity;
         stream->count--;
     }
@@ -97,6 +72,7 @@ int streams_init(struct streams *streams, const struct device_ops *ops, struct s
 
     memset(streams, 0, sizeof *streams);
     streams->ops = ops;
+    streams->pool.ops = ops;
     streams->statistics = statistics;
     for (unsigned i = STREAM_IN; i <= STREAM_OUT; i++) {
         error = ops->stream_create(ops->ctx, &streams->stream[i].key.handle);
@@ -124,9 +100,7 @@ void streams_destroy(struct streams *streams)
         }
         free(stream->events);
     }
-    while (streams->pool_count)
-        ops->event_destroy(ops->ctx, streams->pool[--streams->pool_count]);
-    free(streams->pool);
+    event_pool_fini(&streams->pool);
     ops->stream_destroy(ops->ctx, streams->stream[STREAM_IN].key.handle);
     ops->stream_destroy(ops->ctx, streams->stream[STREAM_OUT].key.handle);
 }
@@ -230,12 +204,12 @@ int stream_record_own(struct streams *streams, unsigned index)
         if (error)
             return error;
     }
-    error = event_take(streams, &event);
+    error = event_pool_take(&streams->pool, &event);
     if (error)
         return error;
     error = streams->ops->event_record(streams->ops->ctx, event, stream->key.handle);
     if (error) {
-        event_give(streams, event);
+        event_pool_give(&streams->pool, event);
         return error;
     }
     stream->count++;

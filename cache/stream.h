@@ -13,6 +13,7 @@
 
 #include "cache/device_ops.h"
 #include "cache/edges.h"
+#include "cache/event_pool.h"
 #include "cache/statistics.h"
 #include <stddef.h>
 
@@ -49,8 +50,7 @@ struct streams {
     struct stream stream[EDGES_STREAMS];
     uint64_t tick;
     unsigned holds; /* streams with hold_first */
-    uint64_t *pool; /* events not in use */
-    size_t pool_count, pool_capacity;
+    struct event_pool pool;
 };
 
 int streams_init(struct streams *streams, const struct device_ops *ops, struct statistics *statistics);

@@ -7,31 +7,7 @@ void timing_init(struct timing *timing, const struct device_ops *ops)
 {
     memset(timing, 0, sizeof *timing);
     timing->ops = ops;
-}
-
-static bool event_take(struct timing *timing, uint64_t *event)
-{
-    if (timing->pool_count) {
-        *event = timing->pool[--timing->pool_count];
-        return true;
-    }
-    return timing->ops->timer_create(timing->ops->ctx, event) == 0;
-}
-
-static void event_give(struct timing *timing, uint64_t event)
-{
-    if (timing->pool_count == timing->pool_capacity) {
-        uint32_t capacity = timing->pool_capacity ? 2 * timing->pool_capacity : 256;
-        uint64_t *pool = realloc(timing->pool, capacity * sizeof *pool);
-
-        if (!pool) {
-            (void)timing->ops->event_destroy(timing->ops->ctx, event);
-            return;
-        }
-        timing->pool = pool;
-        timing->pool_capacity = capacity;
-    }
-    timing->pool[timing->pool_count++] = event;
+    timing->pool = (struct event_pool){.ops = ops, .timers = true};
 }
 
 static struct timed *timed_at(const struct timing *timing, uint32_t index)
@@ -45,9 +21,7 @@ void timing_end(struct timing *timing)
         (void)timing->ops->event_destroy(timing->ops->ctx, timed_at(timing, i)->start);
         (void)timing->ops->event_destroy(timing->ops->ctx, timed_at(timing, i)->end);
     }
-    while (timing->pool_count)
-        (void)timing->ops->event_destroy(timing->ops->ctx, timing->pool[--timing->pool_count]);
-    free(timing->pool);
+    event_pool_fini(&timing->pool);
     free(timing->timed);
     timing_init(timing, timing->ops);
 }
@@ -62,15 +36,15 @@ bool timing_before(struct timing *timing, uint64_t stream)
         return false;
     if (!timing->timed)
         timing->timed = malloc(TIMING_MOST * sizeof *timing->timed);
-    if (!timing->timed || !event_take(timing, &timed.start))
+    if (!timing->timed || event_pool_take(&timing->pool, &timed.start))
         return false;
-    if (!event_take(timing, &timed.end)) {
-        event_give(timing, timed.start);
+    if (event_pool_take(&timing->pool, &timed.end)) {
+        event_pool_give(&timing->pool, timed.start);
         return false;
     }
     if (timing->ops->event_record(timing->ops->ctx, timed.start, stream)) {
-        event_give(timing, timed.start);
-        event_give(timing, timed.end);
+        event_pool_give(&timing->pool, timed.start);
+        event_pool_give(&timing->pool, timed.end);
         return false;
     }
     timing->open = true;
@@ -89,8 +63,8 @@ void timing_after(struct timing *timing, uint64_t stream, bool submitted)
         return;
     }
     timing->count--;
-    event_give(timing, timed->start);
-    event_give(timing, timed->end);
+    event_pool_give(&timing->pool, timed->start);
+    event_pool_give(&timing->pool, timed->end);
 }
 
 void timing_collect(struct timing *timing, struct history *history)
@@ -108,8 +82,8 @@ void timing_collect(struct timing *timing, struct history *history)
             return;
         if (!error && op && duration >= 0)
             op->duration = (float)duration;
-        event_give(timing, timed->start);
-        event_give(timing, timed->end);
+        event_pool_give(&timing->pool, timed->start);
+        event_pool_give(&timing->pool, timed->end);
         timing->first = (timing->first + 1) % TIMING_MOST;
         timing->count--;
     }

@@ -9,7 +9,7 @@
 #ifndef HBMSPILL_CACHE_TIMING_H
 #define HBMSPILL_CACHE_TIMING_H
 
-#include "cache/device_ops.h"
+#include "cache/event_pool.h"
 #include "cache/history.h"
 
 enum {
@@ -26,8 +26,7 @@ struct timing {
         bool ended;
     } * timed; /* ring, oldest at first */
     uint32_t first, count;
-    uint64_t *pool; /* events not in use */
-    uint32_t pool_count, pool_capacity;
+    struct event_pool pool;
     bool on;           /* the operation that begins next is to be timed */
     bool open;         /* one has begun */
     uint64_t position; /* of the one that begins next */
