@@ -6,50 +6,18 @@
  * share taken off. Pointers are drawn at random, among all allocations (records as cold as can be) and among
  * as many as a round of a job uses. Each is as large as a frame. Exit: 1 where a call failed.
  */
+#include "tests/bench_clock.h"
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-enum { ALLOCATIONS = 100000, ROUND = 1000, MOST = 16, SAMPLES = 40001, SIZE = 32 << 20 };
+enum { ALLOCATIONS = 100000, ROUND = 1000, MOST = 16, SIZE = 32 << 20 };
 
 static CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                           CUstream, void **, void **);
 static CUdeviceptr addresses[ALLOCATIONS];
-static double samples[SAMPLES];
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(void)
-{
-    qsort(samples, SAMPLES, sizeof *samples, by_value);
-    return samples[SAMPLES / 2];
-}
-
-static double clock_cost(void)
-{
-    for (unsigned i = 0; i < SAMPLES; i++) {
-        double begin = now();
-
-        samples[i] = now() - begin;
-    }
-    return median();
-}
 
 static void *function(void *library, const char *name)
 {

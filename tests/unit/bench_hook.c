@@ -7,46 +7,14 @@
  * among as many as a round of a job uses. Sixteen allocations share a frame.
  */
 #include "cache/cache.h"
+#include "tests/bench_clock.h"
 #include "tests/unit/fake_device.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-enum { ALLOCATIONS = 100000, ROUND = 1000, MOST = 16, SAMPLES = 40001, SIZE = 4096 };
+enum { ALLOCATIONS = 100000, ROUND = 1000, MOST = 16, SIZE = 4096 };
 
 static uint64_t addresses[ALLOCATIONS];
-static double samples[SAMPLES];
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(void)
-{
-    qsort(samples, SAMPLES, sizeof *samples, by_value);
-    return samples[SAMPLES / 2];
-}
-
-static double clock_cost(void)
-{
-    for (unsigned i = 0; i < SAMPLES; i++) {
-        double begin = now();
-
-        samples[i] = now() - begin;
-    }
-    return median();
-}
 
 /* The median over operations that name `count' of the first `among' allocations; negative where one failed.
  */

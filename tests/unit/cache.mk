@@ -1,17 +1,17 @@
 if HAVE_CHECK
 check_PROGRAMS += %D%/test_cache
 TESTS += %D%/test_cache
-%C%_test_cache_SOURCES = %D%/test_cache.c %D%/fake_device.c %D%/fake_device.h
+%C%_test_cache_SOURCES = %D%/test_cache.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
 %C%_test_cache_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_cache_LDADD = cache/libcache.la $(CHECK_LIBS)
 check_PROGRAMS += %D%/test_follow
 TESTS += %D%/test_follow
-%C%_test_follow_SOURCES = %D%/test_follow.c %D%/fake_device.c %D%/fake_device.h
+%C%_test_follow_SOURCES = %D%/test_follow.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
 %C%_test_follow_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_follow_LDADD = cache/libcache.la $(CHECK_LIBS)
 check_PROGRAMS += %D%/test_cache_rare
 TESTS += %D%/test_cache_rare
-%C%_test_cache_rare_SOURCES = %D%/test_cache_rare.c %D%/fake_device.c %D%/fake_device.h
+%C%_test_cache_rare_SOURCES = %D%/test_cache_rare.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
 %C%_test_cache_rare_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_cache_rare_LDADD = cache/libcache.la $(CHECK_LIBS)
 check_PROGRAMS += %D%/test_greedy
@@ -35,12 +35,12 @@ TESTS += %D%/test_stall
 %C%_test_stall_LDADD = cache/libcache.la $(CHECK_LIBS)
 check_PROGRAMS += %D%/test_cache_costs
 TESTS += %D%/test_cache_costs
-%C%_test_cache_costs_SOURCES = %D%/test_cache_costs.c %D%/fake_device.c %D%/fake_device.h
+%C%_test_cache_costs_SOURCES = %D%/test_cache_costs.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
 %C%_test_cache_costs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_cache_costs_LDADD = cache/libcache.la $(CHECK_LIBS)
 check_PROGRAMS += %D%/test_ahead
 TESTS += %D%/test_ahead
-%C%_test_ahead_SOURCES = %D%/test_ahead.c %D%/fake_device.c %D%/fake_device.h
+%C%_test_ahead_SOURCES = %D%/test_ahead.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
 %C%_test_ahead_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_ahead_LDADD = cache/libcache.la $(CHECK_LIBS)
 endif

@@ -3,7 +3,7 @@
  * several streams under random schedules; the limits hold; nothing leaks, whatever call fails.
  */
 #include "cache/cache.h"
-#include "tests/unit/fake_device.h"
+#include "tests/unit/fake_cache.h"
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -33,17 +33,7 @@ static void start_at(uint64_t hbm, uint64_t host, bool strict, uint64_t seed)
 
 static void stop(void)
 {
-    ck_assert(fake_drain(&fake));
-    cache_destroy(cache);
-    ck_assert_uint_eq(fake.frames_live, 0);
-    ck_assert_uint_eq(fake.hbm_used, 0);
-    ck_assert_uint_eq(fake.host_used, 0);
-    ck_assert_uint_eq(fake.events_live, 0);
-    ck_assert_uint_eq(fake.reserved, 0);
-    ck_assert_uint_eq(fake.mapping_count, 0);
-    ck_assert_uint_eq(fake.faults, 0);
-    ck_assert_uint_eq(fake.mismatches, 0);
-    fake_fini(&fake);
+    fake_cache_stop(&fake, cache);
 }
 
 struct buffer {

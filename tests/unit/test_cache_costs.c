@@ -3,7 +3,7 @@
  */
 #include "cache/borrow.h"
 #include "cache/dearest.h"
-#include "tests/unit/fake_device.h"
+#include "tests/unit/fake_cache.h"
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -31,16 +31,7 @@ static void start(uint64_t host)
 
 static void stop(void)
 {
-    ck_assert(fake_drain(&fake));
-    cache_destroy(cache);
-    ck_assert_uint_eq(fake.frames_live, 0);
-    ck_assert_uint_eq(fake.host_used, 0);
-    ck_assert_uint_eq(fake.events_live, 0);
-    ck_assert_uint_eq(fake.mapping_count, 0);
-    ck_assert_uint_eq(fake.reserved, 0);
-    ck_assert_uint_eq(fake.faults, 0);
-    ck_assert_uint_eq(fake.mismatches, 0);
-    fake_fini(&fake);
+    fake_cache_stop(&fake, cache);
 }
 
 static uint64_t allocate(uint64_t size)

@@ -2,7 +2,7 @@
  * The cache where few jobs get it: at its limits and when driver calls fail.
  */
 #include "cache/cache.h"
-#include "tests/unit/fake_device.h"
+#include "tests/unit/fake_cache.h"
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -26,15 +26,7 @@ static void start(uint64_t hbm, uint64_t seed)
 
 static void stop(void)
 {
-    ck_assert(fake_drain(&fake));
-    cache_destroy(cache);
-    ck_assert_uint_eq(fake.frames_live, 0);
-    ck_assert_uint_eq(fake.host_used, 0);
-    ck_assert_uint_eq(fake.events_live, 0);
-    ck_assert_uint_eq(fake.mapping_count, 0);
-    ck_assert_uint_eq(fake.faults, 0);
-    ck_assert_uint_eq(fake.mismatches, 0);
-    fake_fini(&fake);
+    fake_cache_stop(&fake, cache);
 }
 
 static uint64_t allocate(uint64_t size)

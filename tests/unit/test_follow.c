@@ -8,7 +8,7 @@
  */
 #include "cache/cycle.h"
 #include "cache/internal.h"
-#include "tests/unit/fake_device.h"
+#include "tests/unit/fake_cache.h"
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -235,16 +235,7 @@ static void start(uint64_t seed, bool strict, const struct cache_planner *planne
 
 static void stop(void)
 {
-    ck_assert(fake_drain(&fake));
-    cache_destroy(cache);
-    ck_assert_uint_eq(fake.frames_live, 0);
-    ck_assert_uint_eq(fake.host_used, 0);
-    ck_assert_uint_eq(fake.events_live, 0);
-    ck_assert_uint_eq(fake.reserved, 0);
-    ck_assert_uint_eq(fake.mapping_count, 0);
-    ck_assert_uint_eq(fake.faults, 0);
-    ck_assert_uint_eq(fake.mismatches, 0);
-    fake_fini(&fake);
+    fake_cache_stop(&fake, cache);
 }
 
 /* Schedules of chance: any action that names something that is there. */
