@@ -20,6 +20,8 @@ GPU_PYTHON = os.path.join(BUILD, "venv-gpu", "bin", "python")
 SHIM = os.path.join(BUILD, ".libs", "libhbmspill.so")
 SYNTHETIC = os.path.join(TOP, "scripts", "with-synthetic-gpu")
 
+PAGE = 2 << 20  # what the device's memory is given out in
+
 # What would make two runs differ, or a reference run not a reference. Names and prefixes of the environment.
 _CLEARED = ("HBMSPILL", "SYNTHETIC_GPU_", "XLA_", "JAX_", "TF_", "CUDA_", "LD_PRELOAD", "PYTHONPATH")
 
@@ -159,7 +161,10 @@ def disagreements(run, hbm):
     peak = report["peak_device_bytes"]
     if peak > hbm:
         found.append(f"the synthetic GPU held {peak} bytes, more than its {hbm}")
-    agree("peak device bytes", peak, stats["peak_hbm_bytes"])
+    # Variables of modules are the driver's: no call asks for them, so the shim leaves room and cannot count them.
+    pages = -(-report["peak_driver_bytes"] // PAGE) * PAGE
+    if not 0 <= peak - stats["peak_hbm_bytes"] <= pages:
+        agree(f"peak device bytes, of which up to {pages} are the driver's own", peak, stats["peak_hbm_bytes"])
     moved = {
         "h2d_bytes": ("bytes_in", "measured_bytes_in"),
         "d2h_bytes": ("bytes_out", "measured_bytes_out"),

@@ -48,10 +48,11 @@ struct frames {
     uint8_t space; /* device ordinal, or SPACE_HOST */
     uint32_t count;
     uint32_t used, peak;
-    uint32_t search; /* no free frame below */
-    uint8_t *state;  /* per frame: FRAME_FRESH ... */
-    uint8_t *real;   /* per frame: 1 where it has memory behind it, as far as known */
-    uint8_t *view;   /* all frames, linear, for filling */
+    uint64_t driver_bytes, peak_driver_bytes; /* of them, what the application did not ask for: variables */
+    uint32_t search;                          /* no free frame below */
+    uint8_t *state;                           /* per frame: FRAME_FRESH ... */
+    uint8_t *real; /* per frame: 1 where it has memory behind it, as far as known */
+    uint8_t *view; /* all frames, linear, for filling */
 };
 
 struct frames *frames_new(uint8_t space, size_t bytes);

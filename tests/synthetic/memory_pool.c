@@ -347,6 +347,8 @@ void pool_free_range_locked(struct range *range, uint64_t stream_id, struct op *
     struct block *block = range->owner;
     struct CUmemPoolHandle_st *pool = block->pool;
     range->freed_in = op ? stream_id : 0;
+    if (range->global)
+        pool->device->frames->driver_bytes -= block->size;
     range_remove_locked(range);
     pool->used -= block->size;
     pool->allocations--;
@@ -397,8 +399,14 @@ void pool_destroy_locked(struct CUmemPoolHandle_st *pool)
 uint64_t heap_allocate_locked(CUcontext ctx, size_t size, bool global)
 {
     uint64_t address = pool_allocate_locked(ctx->heap, size, NULL, ctx, NULL);
+    struct frames *frames = ctx->heap->device->frames;
     if (address)
         range_find_locked(address)->global = global;
+    if (address && global) {
+        frames->driver_bytes += round_up(size, ALIGNMENT);
+        if (frames->driver_bytes > frames->peak_driver_bytes)
+            frames->peak_driver_bytes = frames->driver_bytes;
+    }
     return address;
 }
 

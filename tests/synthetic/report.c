@@ -94,13 +94,15 @@ static void write_report(FILE *f)
 {
     static const char *const names[COUNTERS] = {"launches",  "graph_launches", "h2d_bytes",   "d2h_bytes",
                                                 "d2d_bytes", "h2h_bytes",      "instructions"};
-    uint64_t peak = 0, used = 0;
+    uint64_t peak = 0, used = 0, driver = 0;
     for (int i = 0; i < device_count; i++) {
         peak += devices[i].frames->peak * PAGE;
         used += devices[i].frames->used * PAGE;
+        driver += devices[i].frames->peak_driver_bytes;
     }
     fprintf(f, "{\n  \"hbm_bytes\": %zu,\n  \"devices\": %d,\n  \"peak_device_bytes\": %llu,\n",
             options.hbm_bytes, device_count, (unsigned long long)peak);
+    fprintf(f, "  \"peak_driver_bytes\": %llu,\n", (unsigned long long)driver);
     fprintf(f, "  \"device_bytes_at_exit\": %llu,\n", (unsigned long long)used);
     fprintf(f, "  \"schedule\": ");
     put_string(f, options.schedule_name);
