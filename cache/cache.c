@@ -193,7 +193,7 @@ int cache_free(struct cache *cache, uint64_t address, const struct stream_key *s
     cache->live_bytes -= segment->asked[item];
     if (segments_give_item(segment, item)) {
         if (cache->history.ops)
-            history_freed(&cache->history, segment->life, cache->plan_position, (uint32_t)cache->window);
+            history_freed(&cache->history, segment, cache->plan_position, (uint32_t)cache->window);
         segment->fixed = false; /* what it was fixed for is over: its frames are anybody's */
         residency_forget(cache, segment);
     }

@@ -156,6 +156,7 @@ struct cache_planned_op {
     const struct cache_touch *touches;
     unsigned count;
     uint64_t free_address; /* what is freed at this position, 0 if nothing */
+    uint64_t kind;         /* a hash of what it does, by which it is told from others; 0 where there is none */
 };
 
 void cache_window_begin(struct cache *cache, const struct cache_planned_op *ops, unsigned count);

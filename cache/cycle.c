@@ -2,8 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { MOST_AGE = 64 };
-
 static int compare_positions(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -16,7 +14,7 @@ static bool touch_valid(const struct cycle *cycle, uint32_t phase, const struct 
     const struct cycle_buffer *buffer;
     uint64_t position;
 
-    if (touch->buffer >= cycle->buffer_count || touch->age > MOST_AGE)
+    if (touch->buffer >= cycle->buffer_count || touch->age > CYCLE_AGES)
         return false;
     buffer = &cycle->buffers[touch->buffer];
     if (cycle_static(buffer))
@@ -38,7 +36,7 @@ int cycle_index(struct cycle *cycle)
 {
     uint32_t first = 0;
 
-    if (!cycle->length || !cycle->frame_size || cycle->length > (UINT32_MAX - 1) / (MOST_AGE + 1))
+    if (!cycle->length || !cycle->frame_size || cycle->length > (UINT32_MAX - 1) / (CYCLE_AGES + 1))
         return -EINVAL;
     for (uint32_t i = 0; i < cycle->buffer_count; i++) {
         if (!buffer_valid(cycle, &cycle->buffers[i]))
@@ -182,8 +180,8 @@ bool schedule_fits(const struct schedule *schedule, const struct cycle *cycle)
     for (uint32_t i = 0; i < schedule->count; i++) {
         const struct schedule_action *action = &schedule->actions[i];
 
-        if (action->at >= cycle->length || action->buffer >= cycle->buffer_count || action->age > MOST_AGE ||
-            (cycle_static(&cycle->buffers[action->buffer]) && action->age) ||
+        if (action->at >= cycle->length || action->buffer >= cycle->buffer_count ||
+            action->age > CYCLE_AGES || (cycle_static(&cycle->buffers[action->buffer]) && action->age) ||
             action->first >= cycle_pieces(cycle, action->buffer) || !action->count ||
             action->count > cycle_pieces(cycle, action->buffer) - action->first)
             return false;

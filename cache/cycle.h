@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { CYCLE_NEVER = UINT32_MAX };
+enum { CYCLE_NEVER = UINT32_MAX, CYCLE_AGES = 64 /* the greatest age */ };
 
 struct cycle_touch {
     uint32_t buffer, age;

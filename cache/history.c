@@ -1,10 +1,11 @@
 #include "cache/history.h"
+#include "cache/segment.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAMS = 1 << 16 };
+enum { GRAMS = 1 << 16, MULTIPLES = 8 };
 
-bool history_start(struct history *history)
+bool history_start(struct history *history, uint64_t lives)
 {
     if (history->ops)
         return true;
@@ -13,6 +14,7 @@ bool history_start(struct history *history)
     history->touches = malloc(HISTORY_TOUCHES * sizeof *history->touches);
     history->frees = malloc(HISTORY_FREES * sizeof *history->frees);
     history->grams = calloc(GRAMS, sizeof *history->grams);
+    history->old = lives;
     if (history->ops && history->touches && history->frees && history->grams)
         return true;
     history_end(history);
@@ -50,23 +52,35 @@ const struct history_touch *history_touch_at(const struct history *history, cons
     return &history->touches[(op->first + index) % HISTORY_TOUCHES];
 }
 
-void history_op(struct history *history, uint32_t window, uint64_t lives)
+void history_op(struct history *history, uint32_t window, uint64_t kind)
 {
     history->ops[history->count % HISTORY_OPS] =
-        (struct history_op){.signature = UINT64_C(0x452821e638d01377),
+        (struct history_op){.signature = mix(UINT64_C(0x452821e638d01377), kind),
                             .first = history->touched,
-                            .lives = lives,
                             .window = window,
                             .duration = -1};
+    history->reach = 0;
 }
 
-void history_touch(struct history *history, struct segment *segment, uint64_t life, uint64_t size)
+void history_touch(struct history *history, struct segment *segment)
 {
     struct history_op *op = &history->ops[history->count % HISTORY_OPS];
+    struct history_mark *mark = &segment->seen;
+    uint64_t since;
 
-    history->touches[history->touched++ % HISTORY_TOUCHES] = (struct history_touch){segment, life};
+    if (mark->life != segment->life)
+        *mark = (struct history_mark){segment->life, history->count, history->count, op->count};
+    if (history->count - mark->last > history->reach)
+        history->reach = history->count - mark->last;
+    mark->last = history->count;
+    since = history->count - mark->first;
+    history->touches[history->touched++ % HISTORY_TOUCHES] =
+        (struct history_touch){.segment = segment,
+                               .life = segment->life,
+                               .since = since < HISTORY_LONG ? (uint32_t)since : HISTORY_LONG,
+                               .place = mark->place};
     op->count++;
-    op->signature = mix(op->signature, size);
+    op->signature = mix(op->signature, segment->size);
 }
 
 static uint64_t signature_at(const struct history *history, uint64_t position)
@@ -97,16 +111,43 @@ static struct history_lag *lag_place(struct history *history)
     return least;
 }
 
+/* Whether a touch is of what the one `lag' operations earlier was of. */
+static bool same_touch(const struct history *history, uint64_t position, uint64_t lag,
+                       const struct history_touch *now, const struct history_touch *then)
+{
+    if (now->life == then->life)
+        return true;
+    if (now->since == then->since && now->place == then->place)
+        return now->since < HISTORY_LONG;
+    /* One that is older than the history began before it. */
+    return history_old(history, then) && !history_old(history, now) && now->since > position - lag;
+}
+
+static bool repeats(const struct history *history, uint64_t position, uint64_t lag)
+{
+    const struct history_op *now = history_at(history, position), *then;
+
+    if (lag > position)
+        return false;
+    then = history_at(history, position - lag);
+    if (!now || !then || now->signature != then->signature || now->count != then->count)
+        return false;
+    for (uint32_t k = 0; k < now->count; k++)
+        if (!same_touch(history, position, lag, history_touch_at(history, now, k),
+                        history_touch_at(history, then, k)))
+            return false;
+    return true;
+}
+
 /* Candidates go on or fail by the operation at `position'. */
 static void lags_follow(struct history *history, uint64_t position)
 {
-    uint64_t signature = signature_at(history, position);
     unsigned kept = 0;
 
     for (unsigned i = 0; i < history->lag_count; i++) {
         struct history_lag lag = history->lags[i];
 
-        if (signature != signature_at(history, position - lag.lag))
+        if (!repeats(history, position, lag.lag))
             continue;
         lag.run++;
         history->lags[kept++] = lag;
@@ -114,26 +155,38 @@ static void lags_follow(struct history *history, uint64_t position)
     history->lag_count = kept;
 }
 
+/* One more candidate, if the operations up to `position' bear it out. True: it is one, or was already. */
+static bool lag_try(struct history *history, uint64_t position, uint64_t lag)
+{
+    uint64_t run = 0;
+
+    if (!lag || lag > HISTORY_OPS / 2 - HISTORY_GRAM)
+        return false;
+    if (lag_find(history, lag))
+        return true;
+    /* It may have held for longer than it was followed: a whole round is all there is to know. */
+    while ((run < HISTORY_GRAM || run < lag) && run <= position && repeats(history, position - run, lag))
+        run++;
+    if (run < HISTORY_GRAM)
+        return false;
+    *lag_place(history) = (struct history_lag){lag, run};
+    return true;
+}
+
 static void lags_look(struct history *history, uint64_t position)
 {
-    uint64_t gram = 0, before, lag, length = 0;
+    uint64_t gram = 0, before;
 
     if (position + 1 < HISTORY_GRAM)
         return;
+    (void)lag_try(history, position, history->reach);
     for (unsigned i = 0; i < HISTORY_GRAM; i++)
         gram = mix(gram, signature_at(history, position - i));
     before = history->grams[gram % GRAMS];
     history->grams[gram % GRAMS] = position + 1;
-    if (!before)
-        return;
-    lag = position + 1 - before;
-    if (lag > HISTORY_OPS / 2 - HISTORY_GRAM || lag_find(history, lag))
-        return;
-    while (length < HISTORY_GRAM && position >= lag + length &&
-           signature_at(history, position - length) == signature_at(history, position - lag - length))
-        length++;
-    if (length == HISTORY_GRAM) /* else only the hashes met */
-        *lag_place(history) = (struct history_lag){lag, length};
+    for (uint64_t i = 1; before && i <= MULTIPLES; i++)
+        if (lag_try(history, position, i * (position + 1 - before)))
+            return;
 }
 
 void history_op_end(struct history *history)
@@ -144,9 +197,16 @@ void history_op_end(struct history *history)
     lags_look(history, position);
 }
 
-void history_freed(struct history *history, uint64_t life, uint64_t position, uint32_t window)
+void history_freed(struct history *history, const struct segment *segment, uint64_t position, uint32_t window)
 {
-    history->frees[history->freed++ % HISTORY_FREES] = (struct history_free){life, position, window};
+    const struct history_mark *mark = &segment->seen;
+
+    if (mark->life == segment->life) /* else nothing knows of it */
+        history->frees[history->freed++ % HISTORY_FREES] = (struct history_free){.position = position,
+                                                                                 .first = mark->first,
+                                                                                 .last = mark->last,
+                                                                                 .place = mark->place,
+                                                                                 .window = window};
 }
 
 uint64_t history_run(const struct history *history, uint64_t lag)

@@ -1,16 +1,21 @@
 /*
  * history.h - the operations that were submitted, and the period at which they repeat.
  *
- * Kept while memory is short: of each operation what it touches, as (segment, life), and how long it took; of
- * each life's end where it was. A life is a segment's time from an allocation to the end of all contents; the
- * same address may have many. Operations are numbered over the whole run (a position); the last HISTORY_OPS
- * are there.
+ * Kept while memory is short: of each operation what it is and what it touches, as (segment, life), and how
+ * long it took; of each life's end where it was. A life is a segment's time from an allocation to the end of
+ * all contents; the same address may have many. Operations are numbered over the whole run (a position); the
+ * last HISTORY_OPS are there.
  *
- * A period P is found where the signatures of the last P operations are those of the P before them. A
- * signature is made of the sizes touched, so rounds that use other addresses for the same purpose are alike.
- * Candidates are lags at which the last few operations occurred before; each is followed operation by
- * operation until it fails. The one that has held for longest is the period once it has held for a whole
- * round: an inner loop holds for less long than the step that contains it.
+ * An operation repeats the one `lag' earlier where both are of one kind (function, grid), touch as many
+ * things of the same sizes, and each of these is either the same life as then, or began as many operations
+ * ago, at the same place of the operation that touched it first. So rounds that use other addresses for the
+ * same purpose are alike, and rounds that take turns among buffers of one size are not.
+ *
+ * A period P is found where the last P operations repeat the P before them. Candidates are distances to where
+ * the last few kinds and sizes occurred before, small multiples of these, and the distance to the last touch
+ * of what an operation touches again; each is followed operation by operation until it fails. The one that
+ * has held for longest is the period once it has held for a whole round: an inner loop holds for less long
+ * than the step that contains it.
  *
  * Called with the cache's lock held. Times are nanoseconds.
  */
@@ -27,17 +32,25 @@ enum {
     HISTORY_TOUCHES = 1 << 19,
     HISTORY_FREES = 1 << 17,
     HISTORY_GRAM = 8,
-    HISTORY_LAGS = 16
+    HISTORY_LAGS = 16,
+    HISTORY_LONG = UINT32_MAX /* of a touch: so long ago or longer */
+};
+
+/* Of a segment: where the history knows its life from. */
+struct history_mark {
+    uint64_t life;        /* of which the rest is, 0: none */
+    uint64_t first, last; /* positions of its touches */
+    uint32_t place;       /* of the first one among the operation's touches */
 };
 
 struct history_touch {
     struct segment *segment;
     uint64_t life;
+    uint32_t since, place; /* operations since the life was touched first, and its place there */
 };
 
 struct history_op {
     uint64_t signature;
-    uint64_t lives; /* that had begun by then */
     uint64_t first; /* touch number, over the whole run */
     uint32_t count;
     uint32_t window; /* submitted together with those of the same number */
@@ -45,12 +58,14 @@ struct history_op {
 };
 
 struct history_free {
-    uint64_t life, position; /* the free came before the operation at this position */
-    uint32_t window;         /* and was submitted with this window */
+    uint64_t position;    /* the free came before the operation at this position */
+    uint64_t first, last; /* as of history_mark */
+    uint32_t place;
+    uint32_t window; /* it was submitted with this window */
 };
 
 struct history_lag {
-    uint64_t lag, run; /* the last `run' signatures are those `lag' operations earlier */
+    uint64_t lag, run; /* the last `run' operations repeat those `lag' earlier */
 };
 
 struct history {
@@ -59,20 +74,25 @@ struct history {
     struct history_free *frees;
     uint64_t *grams; /* hash of the last HISTORY_GRAM signatures: position after them, 0: none */
     uint64_t count, touched, freed; /* over the whole run */
+    uint64_t old;   /* lives up to this number may have been touched before the history began */
+    uint64_t reach; /* of the operation being added: to the longest-ago last touch of what it touches */
     struct history_lag lags[HISTORY_LAGS];
     unsigned lag_count;
 };
 
-/* False where there is no memory for it: then nothing is ever found. */
-bool history_start(struct history *history);
+/* False where there is no memory for it: then nothing is ever found. lives: that had begun by now. */
+bool history_start(struct history *history, uint64_t lives);
 void history_end(struct history *history);
 
-/* One more operation; touches are added to it before the next. */
-void history_op(struct history *history, uint32_t window, uint64_t lives);
-void history_touch(struct history *history, struct segment *segment, uint64_t life, uint64_t size);
+/* One more operation; touches are added to it before the next. kind: a hash of what it does, the same in
+ * every round; 0 will do. */
+void history_op(struct history *history, uint32_t window, uint64_t kind);
+void history_touch(struct history *history, struct segment *segment);
 /* The operation is whole: periods are looked for. */
 void history_op_end(struct history *history);
-void history_freed(struct history *history, uint64_t life, uint64_t position, uint32_t window);
+/* The segment's life ends. */
+void history_freed(struct history *history, const struct segment *segment, uint64_t position,
+                   uint32_t window);
 
 /* 0: there is none. Else the operations before `count' - period are those before `count', a whole round of
  * them. */
@@ -84,5 +104,11 @@ uint64_t history_run(const struct history *history, uint64_t lag);
 struct history_op *history_at(const struct history *history, uint64_t position);
 const struct history_touch *history_touch_at(const struct history *history, const struct history_op *op,
                                              uint32_t index);
+
+/* What is older than the history: where it was touched first is not known. */
+static inline bool history_old(const struct history *history, const struct history_touch *touch)
+{
+    return touch->life <= history->old;
+}
 
 #endif

@@ -267,7 +267,7 @@ void homes_make(struct cache *cache, struct known *known)
         known->homes = NULL;
     }
     for (uint32_t i = 0; i < known->cycle->buffer_count; i++)
-        for (unsigned age = 0; age < KNOWN_AGES; age++)
+        for (unsigned age = 0; age < known->ages[i]; age++)
             if (known->lives[i][age].segment)
                 home_set(known, known->lives[i][age].segment, i);
     free(by_buffer);

@@ -5,17 +5,14 @@
 #include <string.h>
 #include <uthash.h>
 
-/* A life met in one of the two rounds. */
+/* A static buffer, by its life. */
 struct met {
     uint64_t life;
-    uint64_t round;  /* 0: touched first in the round before, 1: in this one */
-    uint32_t place;  /* of its first touch in that round */
-    uint32_t buffer; /* of a static one, or one born in this round; else CYCLE_NEVER */
-    uint64_t last;   /* position of its last touch */
+    uint32_t buffer;
     UT_hash_handle hh;
 };
 
-/* Where the rounds are, and what is gathered from them. */
+/* Where the round is, and what is gathered from it. */
 struct making {
     const struct history *history;
     uint64_t period, start; /* of this round; the one before starts at start - period */
@@ -31,38 +28,22 @@ static const struct history_op *op_at(const struct making *making, unsigned roun
     return history_at(making->history, making->start - (1 - round) * making->period + phase);
 }
 
+/* A touch of this round, and whether that of the round before was of the same life. */
+static const struct history_touch *touch_at(const struct making *making, uint64_t phase, uint32_t index,
+                                            bool *same)
+{
+    const struct history_touch *touch = history_touch_at(making->history, op_at(making, 1, phase), index);
+
+    *same = touch->life == history_touch_at(making->history, op_at(making, 0, phase), index)->life;
+    return touch;
+}
+
 static struct met *met_find(const struct making *making, uint64_t life)
 {
     struct met *met;
 
     HASH_FIND(hh, making->met, &life, sizeof life, met);
     return met;
-}
-
-/* Notes all touches of a round, in order. */
-static int meet(struct making *making, unsigned round)
-{
-    uint32_t place = 0;
-
-    for (uint64_t phase = 0; phase < making->period; phase++) {
-        const struct history_op *op = op_at(making, round, phase);
-
-        for (uint32_t k = 0; k < op->count; k++, place++) {
-            const struct history_touch *touch = history_touch_at(making->history, op, k);
-            struct met *met = met_find(making, touch->life);
-
-            if (!met) {
-                met = malloc(sizeof *met);
-                if (!met)
-                    return -ENOMEM;
-                *met =
-                    (struct met){.life = touch->life, .round = round, .place = place, .buffer = CYCLE_NEVER};
-                HASH_ADD(hh, making->met, life, sizeof met->life, met);
-            }
-            met->last = making->start - (1 - round) * making->period + phase;
-        }
-    }
-    return 0;
 }
 
 static int buffer_add(struct making *making, const struct segment *segment, uint32_t birth, uint32_t *index)
@@ -84,97 +65,93 @@ static int buffer_add(struct making *making, const struct segment *segment, uint
     return 0;
 }
 
+static int add_static(struct making *making, const struct history_touch *touch)
+{
+    struct met *met;
+    int error;
+
+    if (met_find(making, touch->life))
+        return 0;
+    met = malloc(sizeof *met);
+    if (!met)
+        return -ENOMEM;
+    met->life = touch->life;
+    error = buffer_add(making, touch->segment, CYCLE_NEVER, &met->buffer);
+    if (error) {
+        free(met);
+        return error;
+    }
+    HASH_ADD(hh, making->met, life, sizeof met->life, met);
+    return 0;
+}
+
 /* Buffers, by this round's touches: static ones first, then those born in it, each in the order of first
  * touch. */
 static int find_buffers(struct making *making, bool born)
 {
     uint32_t place = 0;
+    int error = 0;
 
-    for (uint64_t phase = 0; phase < making->period; phase++) {
-        const struct history_op *op = op_at(making, 1, phase), *before = op_at(making, 0, phase);
+    for (uint64_t phase = 0; phase < making->period && !error; phase++)
+        for (uint32_t k = 0, count = op_at(making, 1, phase)->count; k < count && !error; k++, place++) {
+            bool same;
+            const struct history_touch *touch = touch_at(making, phase, k, &same);
 
-        if (op->count != before->count)
-            return -ENOENT;
-        for (uint32_t k = 0; k < op->count; k++, place++) {
-            const struct history_touch *touch = history_touch_at(making->history, op, k);
-            const struct history_touch *then = history_touch_at(making->history, before, k);
-            struct met *met = met_find(making, touch->life);
-            bool same = touch->life == then->life;
-            int error;
-
-            if (touch->segment->size != then->segment->size)
-                return -ENOENT;
-            if (met->buffer != CYCLE_NEVER || same == born || (born && met->round != 1))
-                continue;
-            if (born && met->life <= op_at(making, 0, 0)->lives)
-                return -ENOENT; /* it was there before: other buffers of the same sizes took turns */
-            error = buffer_add(making, touch->segment, born ? (uint32_t)phase : CYCLE_NEVER, &met->buffer);
-            if (error)
-                return error;
-            if (born)
-                making->buffer_at[place] = met->buffer;
+            if (!born && same)
+                error = add_static(making, touch);
+            else if (born && !same && !touch->since && !history_old(making->history, touch))
+                error = buffer_add(making, touch->segment, (uint32_t)phase, &making->buffer_at[place]);
         }
-    }
-    return 0;
-}
-
-/* What each touch of this round is called, which has to be right for the round before, too. */
-static int name_touches(struct making *making)
-{
-    struct cycle *cycle = making->cycle;
-    uint32_t place = 0;
-
-    for (uint64_t phase = 0; phase < making->period; phase++) {
-        const struct history_op *op = op_at(making, 1, phase), *before = op_at(making, 0, phase);
-
-        cycle->ops[phase] = (struct cycle_op){.first = place, .count = op->count};
-        making->known->signatures[phase] = op->signature;
-        for (uint32_t k = 0; k < op->count; k++, place++) {
-            const struct history_touch *touch = history_touch_at(making->history, op, k);
-            const struct met *met = met_find(making, touch->life);
-            const struct met *then = met_find(making, history_touch_at(making->history, before, k)->life);
-            struct cycle_touch *name = &cycle->touches[place];
-
-            if (met->buffer != CYCLE_NEVER && cycle_static(&cycle->buffers[met->buffer])) {
-                if (met != then)
-                    return -ENOENT;
-                *name = (struct cycle_touch){met->buffer, 0};
-            } else if (met->round == 1) {
-                if (met->buffer == CYCLE_NEVER || then->round != 0 || then->place != met->place)
-                    return -ENOENT;
-                *name = (struct cycle_touch){met->buffer, 0};
-            } else {
-                *name = (struct cycle_touch){making->buffer_at[met->place], 1};
-                if (name->buffer == CYCLE_NEVER)
-                    return -ENOENT; /* not born in every round */
-            }
-        }
-    }
-    return 0;
-}
-
-/* Whose contents of a buffer end where, in the rounds before; a segment for each name. */
-static void note_life(struct making *making, const struct met *met)
-{
-    uint32_t buffer =
-        met->round == 1 || met->buffer != CYCLE_NEVER ? met->buffer : making->buffer_at[met->place];
-    const struct history_op *op = history_at(making->history, met->last);
-    struct known_life *life;
-
-    if (buffer == CYCLE_NEVER)
-        return;
-    life = &making->known->lives[buffer][cycle_static(&making->cycle->buffers[buffer]) ? 0 : 1 - met->round];
-    for (uint32_t k = 0; k < op->count; k++) {
-        const struct history_touch *touch = history_touch_at(making->history, op, k);
-
-        if (touch->life == met->life)
-            *life = (struct known_life){touch->segment, touch->life};
-    }
+    return error;
 }
 
 /*
- * Deaths, from the frees seen in the two rounds: of the round before where it is there, else of this one.
- * Known is a death only if the free was submitted together with the last use.
+ * The place of the touch a life began with, and how many rounds earlier: it was touched first at place
+ * `index' of an operation `since' before `phase'. CYCLE_NEVER: not in a round like this one.
+ */
+static uint32_t birth_of(const struct making *making, uint64_t phase, uint64_t since, uint32_t index,
+                         uint32_t *age)
+{
+    uint64_t rounds = since > phase ? (since - phase + making->period - 1) / making->period : 0;
+    const struct cycle_op *op;
+
+    if (rounds > CYCLE_AGES)
+        return CYCLE_NEVER;
+    *age = (uint32_t)rounds;
+    op = &making->cycle->ops[phase + rounds * making->period - since];
+    return index < op->count ? making->buffer_at[op->first + index] : CYCLE_NEVER;
+}
+
+/* What each touch of this round is called. */
+static int name_touches(struct making *making)
+{
+    struct cycle *cycle = making->cycle;
+
+    for (uint64_t phase = 0; phase < making->period; phase++)
+        for (uint32_t k = 0; k < cycle->ops[phase].count; k++) {
+            bool same;
+            const struct history_touch *touch = touch_at(making, phase, k, &same);
+            const struct met *met = met_find(making, touch->life);
+            struct cycle_touch *name = &cycle->touches[cycle->ops[phase].first + k];
+
+            if ((met != NULL) != same)
+                return -ENOENT; /* the same here, and another there */
+            *name = (struct cycle_touch){.age = 0};
+            if (met)
+                name->buffer = met->buffer;
+            else if (history_old(making->history, touch))
+                return -ENOENT;
+            else
+                name->buffer = birth_of(making, phase, touch->since, touch->place, &name->age);
+            if (name->buffer == CYCLE_NEVER || cycle->buffers[name->buffer].size != touch->segment->size)
+                return -ENOENT; /* not born in every round */
+        }
+    return 0;
+}
+
+/*
+ * Deaths, from the frees seen in the last two rounds, the last one of each. Known is a death only if the free
+ * was submitted together with the last use.
  */
 static void find_deaths(struct making *making)
 {
@@ -182,31 +159,30 @@ static void find_deaths(struct making *making)
     uint64_t oldest = history->freed > HISTORY_FREES ? history->freed - HISTORY_FREES : 0;
 
     for (uint64_t i = history->freed; i-- > oldest;) {
-        const struct history_free *free_of = &history->frees[i % HISTORY_FREES];
-        const struct met *met = met_find(making, free_of->life);
-        struct cycle_buffer *buffer;
-        uint64_t born, death;
-        uint32_t index;
+        const struct history_free *of = &history->frees[i % HISTORY_FREES];
+        const struct history_op *first = history_at(history, of->first),
+                                *last = history_at(history, of->last);
+        uint64_t end = history->count - 1, death = of->position;
+        uint32_t buffer, age;
 
-        if (free_of->position < making->start - making->period)
+        if (of->position < making->start - making->period)
             break;
-        if (!met)
+        if (!first || !last)
             continue;
-        index = met->round == 1 ? met->buffer : making->buffer_at[met->place];
-        if (index == CYCLE_NEVER || cycle_static(&making->cycle->buffers[index]))
+        buffer = birth_of(making, making->period - 1, end - of->first, of->place, &age);
+        /* Of another round, before they were alike, nothing is to be learnt. */
+        if (buffer == CYCLE_NEVER || making->cycle->buffers[buffer].death != CYCLE_NEVER ||
+            first->signature != making->known->signatures[making->cycle->buffers[buffer].birth])
             continue;
-        buffer = &making->cycle->buffers[index];
-        born = making->start - (1 - met->round) * making->period;
-        death = free_of->window == history_at(history, met->last)->window ? met->last + 1 : free_of->position;
-        if (death <= met->last)
-            death = met->last + 1;
-        if (met->round == 0 || buffer->death == CYCLE_NEVER)
-            buffer->death = (uint32_t)(death - born);
+        if (death <= of->last || of->window == last->window)
+            death = of->last + 1;
+        death -= of->first - making->cycle->buffers[buffer].birth;
+        if (death / making->period < CYCLE_AGES)
+            making->cycle->buffers[buffer].death = (uint32_t)death;
     }
 }
 
-/* One of the round before that is used in this one after its counterpart here has died would contradict
- * itself. */
+/* One that is used after another of the same name has died would contradict itself. */
 static void settle_deaths(struct cycle *cycle)
 {
     for (uint32_t phase = 0; phase < cycle->length; phase++)
@@ -217,6 +193,70 @@ static void settle_deaths(struct cycle *cycle)
 
             if (!cycle_static(buffer) && buffer->death != CYCLE_NEVER && buffer->death <= position)
                 buffer->death = position + 1;
+        }
+}
+
+/* How many lives of each buffer are remembered. */
+static int make_room(struct making *making)
+{
+    struct cycle *cycle = making->cycle;
+    struct known *known = making->known;
+    struct known_life *lives;
+    size_t count = 0;
+
+    known->ages = malloc((cycle->buffer_count + 1) * sizeof *known->ages);
+    known->lives = malloc((cycle->buffer_count + 1) * sizeof *known->lives);
+    if (!known->ages || !known->lives)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < cycle->buffer_count; i++) {
+        const struct cycle_buffer *buffer = &cycle->buffers[i];
+
+        known->ages[i] = cycle_static(buffer) ? 1 : 2; /* also of what dies nobody knows when */
+        if (!cycle_static(buffer) && buffer->death != CYCLE_NEVER)
+            known->ages[i] += buffer->death / cycle->length;
+    }
+    for (uint32_t i = 0; i < cycle->touch_count; i++)
+        if (cycle->touches[i].age + 2 > known->ages[cycle->touches[i].buffer] && cycle->touches[i].age)
+            known->ages[cycle->touches[i].buffer] = cycle->touches[i].age + 2;
+    for (uint32_t i = 0; i < cycle->buffer_count; i++)
+        count += known->ages[i];
+    known->lives[0] = lives = calloc(count + 1, sizeof *lives);
+    if (!lives)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < cycle->buffer_count; i++) {
+        known->lives[i] = lives;
+        lives += known->ages[i];
+    }
+    return 0;
+}
+
+/* Who the buffers are: static ones, and those born where a birth is due, in this round and in earlier ones.
+ */
+static void note_lives(struct making *making)
+{
+    struct known *known = making->known;
+
+    for (uint64_t phase = 0; phase < making->period; phase++)
+        for (uint32_t k = 0; k < making->cycle->ops[phase].count; k++) {
+            uint32_t place = making->cycle->ops[phase].first + k, buffer = making->buffer_at[place];
+            bool same;
+            const struct history_touch *touch = touch_at(making, phase, k, &same);
+
+            if (same)
+                known->lives[met_find(making, touch->life)->buffer][0] =
+                    (struct known_life){touch->segment, touch->life};
+            for (uint32_t age = 0; buffer != CYCLE_NEVER && age < known->ages[buffer] &&
+                                   age * making->period <= making->start + phase;
+                 age++) {
+                const struct history_op *op =
+                    history_at(making->history, making->start + phase - age * making->period);
+
+                if (!op || k >= op->count)
+                    break;
+                touch = history_touch_at(making->history, op, k);
+                if (!touch->since && touch->segment->size == making->cycle->buffers[buffer].size)
+                    known->lives[buffer][age] = (struct known_life){touch->segment, touch->life};
+            }
         }
 }
 
@@ -263,30 +303,39 @@ static int note_entries(struct making *making)
     return 0;
 }
 
-static int make(struct making *making)
+/* Operations and their places, without names; memory for what is to come. */
+static int start(struct making *making)
 {
     struct cycle *cycle = making->cycle;
-    struct met *met, *next;
     uint32_t touches = 0;
-    int error;
 
-    for (uint64_t phase = 0; phase < making->period; phase++)
-        touches += op_at(making, 1, phase)->count;
     cycle->length = (uint32_t)making->period;
-    cycle->touch_count = touches;
     cycle->ops = calloc(cycle->length + 1, sizeof *cycle->ops);
-    cycle->touches = calloc(touches + 1, sizeof *cycle->touches);
-    making->buffer_at = malloc((touches + 1) * sizeof *making->buffer_at);
     making->known->signatures = malloc(cycle->length * sizeof *making->known->signatures);
     making->known->head = malloc((cycle->length + 1) * sizeof *making->known->head);
-    if (!cycle->ops || !cycle->touches || !making->buffer_at || !making->known->signatures ||
-        !making->known->head)
+    if (!cycle->ops || !making->known->signatures || !making->known->head)
+        return -ENOMEM;
+    for (uint32_t phase = 0; phase < cycle->length; phase++) {
+        const struct history_op *op = op_at(making, 1, phase);
+
+        cycle->ops[phase] = (struct cycle_op){.first = touches, .count = op->count};
+        making->known->signatures[phase] = op->signature;
+        touches += op->count;
+    }
+    cycle->touch_count = touches;
+    cycle->touches = calloc(touches + 1, sizeof *cycle->touches);
+    making->buffer_at = malloc((touches + 1) * sizeof *making->buffer_at);
+    if (!cycle->touches || !making->buffer_at)
         return -ENOMEM;
     for (uint32_t i = 0; i < touches; i++)
         making->buffer_at[i] = CYCLE_NEVER;
-    error = meet(making, 0);
-    if (!error)
-        error = meet(making, 1);
+    return 0;
+}
+
+static int make(struct making *making)
+{
+    int error = start(making);
+
     if (!error)
         error = find_buffers(making, false);
     if (!error)
@@ -297,15 +346,14 @@ static int make(struct making *making)
         error = note_entries(making);
     if (error)
         return error;
-    making->known->lives = calloc(cycle->buffer_count + 1, sizeof *making->known->lives);
-    if (!making->known->lives)
-        return -ENOMEM;
-    HASH_ITER(hh, making->met, met, next)
-    note_life(making, met);
     find_deaths(making);
-    settle_deaths(cycle);
+    settle_deaths(making->cycle);
+    error = make_room(making);
+    if (error)
+        return error;
+    note_lives(making);
     note_durations(making);
-    error = cycle_index(cycle);
+    error = cycle_index(making->cycle);
     return error == -EINVAL ? -ENOENT : error;
 }
 
@@ -315,7 +363,8 @@ int known_make(const struct history *history, uint64_t period, uint64_t frame_si
     struct met *met, *next;
     int error;
 
-    if (period == 0 || 2 * period > history->count || !history_at(history, history->count - 2 * period))
+    if (period == 0 || 2 * period > history->count || history_run(history, period) < period ||
+        !history_at(history, history->count - 2 * period))
         return -ENOENT;
     making.known = calloc(1, sizeof *making.known);
     making.cycle = calloc(1, sizeof *making.cycle);
@@ -356,7 +405,10 @@ void known_free(struct known *known)
     free(known->first_home);
     free(known->action_home);
     free(known->signatures);
+    if (known->lives)
+        free(known->lives[0]);
     free(known->lives);
+    free(known->ages);
     free(known);
 }
 

@@ -4,7 +4,8 @@
  * A cycle (cycle.h) names buffers by what they are in the round. In a later round, a static buffer is the
  * same segment; one that is born in every round is whatever segment is touched where it is touched first. So
  * an operation is the one expected if every segment it touches is the one its touch stands for, or could be
- * the birth that is due there.
+ * the birth that is due there. Of what is born in every round there are as many lives at once as rounds go by
+ * until it is touched for the last time or dies: its ages.
  *
  * Called with the cache's lock held.
  */
@@ -13,8 +14,6 @@
 
 #include "cache/cycle.h"
 #include "cache/history.h"
-
-enum { KNOWN_AGES = 2 }; /* a buffer of this round, and of the one before */
 
 struct frame;
 
@@ -30,12 +29,13 @@ struct known {
     struct schedule *next;     /* to be taken up when a round begins */
     uint32_t *head;            /* length + 1: an operation's first action in the schedule */
     uint32_t *action_use; /* of each action: operations until the next use; of one out, or the way back in */
-    uint32_t *action_until;                 /* until it leaves, or dies */
-    uint32_t *touch_next, *touch_until;     /* the same of each touch; CYCLE_NEVER: there is none */
-    uint32_t *entries, entry_count;         /* phases at which a window began */
-    uint64_t *signatures;                   /* length */
-    struct known_life (*lives)[KNOWN_AGES]; /* by buffer; static ones in [0] */
-    struct frame **homes; /* a frame for each piece of each buffer (home.h), NULL for some or all */
+    uint32_t *action_until;             /* until it leaves, or dies */
+    uint32_t *touch_next, *touch_until; /* the same of each touch; CYCLE_NEVER: there is none */
+    uint32_t *entries, entry_count;     /* phases at which a window began */
+    uint64_t *signatures;               /* length */
+    struct known_life **lives; /* by buffer, then by age: the one born last in [0]; static ones in [0] */
+    uint32_t *ages;            /* by buffer: how many are remembered, one for static ones */
+    struct frame **homes;      /* a frame for each piece of each buffer (home.h), NULL for some or all */
     uint32_t *first_home,
         *action_home; /* where a buffer's begin, and those of pieces that an action brings in */
     uint64_t *held;   /* by frame: the slots of the round in which it is a home, bits */
@@ -46,9 +46,9 @@ struct known {
 };
 
 /*
- * The round of `period' operations that ends before position history->count, with the one before it to
- * compare with. 0; -ENOENT: they are not the same round twice (something is touched that was born more than a
- * round earlier and does not stay the same, say); -ENOMEM.
+ * The round of `period' operations that ends before position history->count, which have repeated those before
+ * them. 0; -ENOENT: it does not hang together (something is touched that is born in no round and does not
+ * stay the same, say); -ENOMEM.
  */
 int known_make(const struct history *history, uint64_t period, uint64_t frame_size, struct known **out);
 void known_free(struct known *known);

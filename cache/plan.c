@@ -149,17 +149,18 @@ void plan_free(struct plan *plan)
 }
 
 /* The window becomes part of the history. */
-static void record(struct cache *cache, const struct plan *plan)
+static void record(struct cache *cache, const struct plan *plan, const struct cache_planned_op *ops)
 {
-    if (!cache->config.follow || !history_start(&cache->history))
+    if (!cache->config.follow || !history_start(&cache->history, cache->lives))
         return;
-    for (uint32_t i = 0; i < plan->length; i++) {
-        history_op(&cache->history, (uint32_t)cache->window, cache->lives);
-        for (uint32_t k = plan->touch_first[i]; k < plan->touch_first[i + 1]; k++) {
-            struct segment *segment = plan->segments[plan->touch[k]].segment;
+    for (uint32_t entry = 0; entry < plan->entries; entry++) {
+        uint32_t position = plan->position_of[entry];
 
-            history_touch(&cache->history, segment, segment->life, segment->size);
-        }
+        if (plan->is_free[entry])
+            continue;
+        history_op(&cache->history, (uint32_t)cache->window, ops[entry].kind);
+        for (uint32_t k = plan->touch_first[position]; k < plan->touch_first[position + 1]; k++)
+            history_touch(&cache->history, plan->segments[plan->touch[k]].segment);
         history_op_end(&cache->history);
     }
 }
@@ -185,7 +186,7 @@ int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned 
         plan->occupied)
         error = collect(cache, plan, ops);
     if (!error) {
-        record(cache, plan);
+        record(cache, plan, ops);
         error = plan_known(cache, plan);
         if (error == -ENOENT)
             error = plan_window(cache, plan);

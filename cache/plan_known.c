@@ -9,6 +9,7 @@
 #include "cache/plan.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 static const struct cycle_op *op_at(const struct known *known, uint32_t phase)
@@ -72,7 +73,7 @@ static struct known_life *resolve(struct known *known, uint32_t phase, uint32_t 
 
     if (birth != CYCLE_NEVER && phase < birth)
         age--; /* this round's is not born yet */
-    return age < KNOWN_AGES ? &known->lives[buffer][age] : NULL;
+    return age < known->ages[buffer] ? &known->lives[buffer][age] : NULL;
 }
 
 /* Who the buffers are: one that is born here, or is not who it was believed to be. */
@@ -86,8 +87,7 @@ static void learn_touches(struct known *known, const struct plan *plan, uint32_t
         struct known_life *lives = known->lives[name->buffer], *life;
 
         if (name->age == 0 && known->cycle->buffers[name->buffer].birth == phase) {
-            lives[1] =
-                lives[0]; /* NOLINT(clang-analyzer-core.NullDereference): there is one for each buffer */
+            memmove(lives + 1, lives, (known->ages[name->buffer] - 1) * sizeof *lives);
             lives[0] = (struct known_life){segment, segment->life};
             home_set(known, segment, name->buffer);
             continue;
@@ -240,7 +240,7 @@ void plan_learn(struct cache *cache)
     struct known *known = NULL;
     struct schedule *schedule;
     uint64_t whole;
-    int error = -ENOENT;
+    int error;
 
     if (!period || cache->looked_at + period > history->count ||
         (cache->following &&
@@ -249,10 +249,7 @@ void plan_learn(struct cache *cache)
         return;
     cache->looked_at = history->count;
     timing_collect(&cache->timing, &cache->history);
-    for (uint64_t rounds = 1; rounds <= 4 && error == -ENOENT; rounds++)
-        if (history_run(history, period) >= rounds * period)
-            error = known_make(history, rounds * period, cache->frames.size, &known);
-    if (error)
+    if (known_make(history, period, cache->frames.size, &known))
         return;
     describe_machine(cache, known->cycle);
     known->hash = cycle_hash(known->cycle);

@@ -17,6 +17,7 @@
 
 #include "cache/dearest.h"
 #include "cache/frame.h"
+#include "cache/history.h"
 #include "cache/slot.h"
 
 enum { SEGMENT_PACK = 32 }; /* most items in a segment */
@@ -79,6 +80,7 @@ struct segment {
     struct segment *all_prev, *all_next;
     uint64_t asked[SEGMENT_PACK]; /* per item: the size the job asked for */
     struct dearest_mark cost;
+    struct history_mark seen;
     unsigned pieces, filled_pieces;
     struct binding piece[];
 };
