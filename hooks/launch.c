@@ -11,7 +11,6 @@
 #include "hooks/operation.h"
 #include "hooks/trace.h"
 #include "hooks/window.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +25,6 @@ static CUresult launch_begin(struct operation *operation, CUfunction function, v
     struct kernel kernel = kernel_find(function);
     struct touches touches;
     CUresult status;
-    char what[160];
     bool open;
 
     count_add(launches, 1);
@@ -49,8 +47,7 @@ static CUresult launch_begin(struct operation *operation, CUfunction function, v
         touches_fini(&touches);
         return CUDA_SUCCESS;
     }
-    snprintf(what, sizeof what, "%skernel %s", open ? "open " : "", kernel.name);
-    return operation_begin(operation, &touches, stream, per_thread, open, what);
+    return operation_begin_launch(operation, &touches, stream, per_thread, open, kernel.name);
 }
 
 static CUresult launch(PFN_cuLaunchKernel_v4000 real, bool per_thread, CUfunction f, unsigned gx, unsigned gy,

@@ -4,6 +4,7 @@
 #include "shim/log.h"
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 
 #define MIB(bytes) ((unsigned long long)((bytes) >> 20))
 
@@ -24,15 +25,53 @@ void operation_explain(const struct cache_failure *failure, const char *what)
                   MIB(failure->hbm_limit));
 }
 
+/* What names an operation in a message, put together only when there is one: most launches fit. */
+struct name {
+    const char *kind, *what; /* one after the other; what NULL: no message */
+};
+
+static void explain(const struct cache_failure *failure, struct name name)
+{
+    char text[160];
+
+    if (!name.what)
+        return;
+    snprintf(text, sizeof text, "%s%s", name.kind, name.what);
+    operation_explain(failure, text);
+}
+
+static CUresult fix(uint64_t address, struct name name)
+{
+    struct gpu *gpu = gpu_of_address(address);
+    CUresult status = window_submit();
+    struct cache_failure failure;
+    bool entered;
+    int error;
+
+    if (status != CUDA_SUCCESS || !gpu)
+        return status;
+    entered = gpu_enter(gpu);
+    error = cache_fix(gpu->cache, address, &failure);
+    gpu_leave(entered);
+    if (error == -ENOMEM)
+        explain(&failure, name);
+    return gpu_result(gpu, error);
+}
+
+CUresult operation_fix(uint64_t address, const char *what)
+{
+    return fix(address, (struct name){"", what});
+}
+
 /* Memory of a device that is not the stream's cannot be ordered by events of ours: it is made to stay. */
-static CUresult fix_others(struct touches *touches, const char *what)
+static CUresult fix_others(struct touches *touches, struct name name)
 {
     for (unsigned i = 0; i < touches->count; i++) {
         CUresult status;
 
         if (cache_maybe_ours(touches->gpu->cache, touches->touch[i].address))
             continue;
-        status = operation_fix(touches->touch[i].address, what);
+        status = fix(touches->touch[i].address, name);
         if (status != CUDA_SUCCESS)
             return status;
     }
@@ -40,7 +79,7 @@ static CUresult fix_others(struct touches *touches, const char *what)
 }
 
 static CUresult begin(struct operation *operation, struct touches *touches, CUstream stream, bool per_thread,
-                      bool open, const char *what)
+                      bool open, struct name name)
 {
     struct gpu *current = touches->mixed || open ? gpu_current() : NULL;
     CUresult status = window_submit_for(per_thread && !stream ? CU_STREAM_PER_THREAD : stream);
@@ -67,8 +106,8 @@ static CUresult begin(struct operation *operation, struct touches *touches, CUst
                  : cache_op_begin(touches->gpu->cache, &operation->op, stream_key_of(stream, per_thread),
                                   touches->touch, touches->count);
     gpu_leave(entered);
-    if (error == -ENOMEM && what)
-        operation_explain(&operation->op.failure, what);
+    if (error == -ENOMEM)
+        explain(&operation->op.failure, name);
     status = gpu_result(touches->gpu, error);
     if (!error)
         operation->gpu = touches->gpu;
@@ -109,7 +148,7 @@ CUresult operation_begin_call(struct operation *operation, struct touches *touch
     if (touches->gpu)
         status = call_stream(touches->gpu, &stream);
     if (status == CUDA_SUCCESS && touches->gpu) {
-        status = begin(operation, touches, stream, false, false, what);
+        status = begin(operation, touches, stream, false, false, (struct name){"", what});
         operation->call = true;
         return status;
     }
@@ -122,7 +161,14 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
 {
     if (capture_graph(stream, per_thread))
         return operation_begin_call(operation, touches, what);
-    return begin(operation, touches, stream, per_thread, open, what);
+    return begin(operation, touches, stream, per_thread, open, (struct name){"", what});
+}
+
+CUresult operation_begin_launch(struct operation *operation, struct touches *touches, CUstream stream,
+                                bool per_thread, bool open, const char *kernel)
+{
+    return begin(operation, touches, stream, per_thread, open,
+                 (struct name){open ? "open kernel " : "kernel ", kernel});
 }
 
 void operation_end(struct operation *operation, CUresult status)
@@ -134,22 +180,4 @@ void operation_end(struct operation *operation, CUresult status)
     entered = gpu_enter(operation->gpu);
     cache_op_end(operation->gpu->cache, &operation->op, status == CUDA_SUCCESS && !operation->call);
     gpu_leave(entered);
-}
-
-CUresult operation_fix(uint64_t address, const char *what)
-{
-    struct gpu *gpu = gpu_of_address(address);
-    CUresult status = window_submit();
-    struct cache_failure failure;
-    bool entered;
-    int error;
-
-    if (status != CUDA_SUCCESS || !gpu)
-        return status;
-    entered = gpu_enter(gpu);
-    error = cache_fix(gpu->cache, address, &failure);
-    gpu_leave(entered);
-    if (error == -ENOMEM)
-        operation_explain(&failure, what);
-    return gpu_result(gpu, error);
 }

@@ -24,6 +24,9 @@ struct operation {
  * does not fit. Frees what touches holds. */
 CUresult operation_begin(struct operation *operation, struct touches *touches, CUstream stream,
                          bool per_thread, bool open, const char *what);
+/* The same for a launch of a kernel in a stream that is not captured. */
+CUresult operation_begin_launch(struct operation *operation, struct touches *touches, CUstream stream,
+                                bool per_thread, bool open, const char *kernel);
 /* The same around a call that queues nothing and in which the driver looks up what the addresses are. */
 CUresult operation_begin_call(struct operation *operation, struct touches *touches, const char *what);
 void operation_end(struct operation *operation, CUresult status);
