@@ -72,7 +72,7 @@ int op_start(struct cache *cache, struct cache_op *op, struct stream_key stream)
 
 static void op_use(struct cache *cache, struct cache_op *op)
 {
-    for (unsigned i = 0; i < op->count; i++) {
+    for (unsigned i = 0; i < op->count && cache->policy.ordered; i++) {
         struct segment *segment = op->touched[i].segment;
 
         if (segment->state == SEGMENT_RESIDENT)

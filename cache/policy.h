@@ -12,6 +12,7 @@
 struct policy {
     const struct policy_type *type;
     struct segment *list;
+    bool ordered;       /* policy_order was called: `use' is called from then on */
     uint64_t now;       /* position of the operation being carried out */
     uint64_t newcomers; /* segments inserted so far */
 };
@@ -24,6 +25,13 @@ struct policy_type {
     /* The segment to evict, one for which policy_movable() holds. NULL: there is none. */
     struct segment *(*victim)(struct policy *policy);
 };
+
+/*
+ * Before the first victim is looked for. Until then nobody asks for the list's order, and keeping it would
+ * mean to change, for each allocation an operation names, two others that are in no cache of the CPU; so it
+ * is made here, once, from the marks that operations leave behind.
+ */
+void policy_order(struct policy *policy);
 
 extern const struct policy_type policy_lru, policy_bip, policy_nextuse;
 

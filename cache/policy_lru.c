@@ -4,6 +4,19 @@
 #include "cache/policy.h"
 #include <utlist.h>
 
+static int by_mark(const struct segment *a, const struct segment *b)
+{
+    return (a->mark > b->mark) - (a->mark < b->mark);
+}
+
+void policy_order(struct policy *policy)
+{
+    if (policy->ordered)
+        return;
+    DL_SORT(policy->list, by_mark);
+    policy->ordered = true;
+}
+
 static void lru_insert(struct policy *policy, struct segment *segment)
 {
     DL_APPEND(policy->list, segment);

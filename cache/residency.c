@@ -89,6 +89,7 @@ struct segment *residency_victim(struct cache *cache)
 {
     struct segment *segment, *victim;
 
+    policy_order(&cache->policy);
     if (!cache->streams.holds)
         return cache->policy.type->victim(&cache->policy);
     DL_FOREACH(cache->policy.list, segment)

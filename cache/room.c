@@ -75,6 +75,7 @@ static int make_room(struct cache *cache, struct segment *for_segment, unsigned 
     struct segment *victim, *segment;
 
     cache->pressure = true;
+    policy_order(&cache->policy);
     DL_FOREACH(cache->idle, segment)
     if (policy_movable(segment) && segment != for_segment && !residency_behind(cache, segment))
         return residency_strip(cache, segment, need);
