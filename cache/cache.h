@@ -126,6 +126,11 @@ bool cache_find(struct cache *cache, uint64_t address, uint64_t *base, uint64_t 
 /* Without a lock: false means the address is certainly not ours. */
 bool cache_maybe_ours(const struct cache *cache, uint64_t address);
 
+/*
+ * Without a lock, and only to save time: what begin looks at is on its way into the CPU's cache afterwards.
+ * To be called as soon as the addresses are known.
+ */
+void cache_expect(const struct cache *cache, const struct cache_touch *touches, unsigned count);
 int cache_op_begin(struct cache *cache, struct cache_op *op, struct stream_key stream,
                    const struct cache_touch *touches, unsigned count);
 /*

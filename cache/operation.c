@@ -229,11 +229,18 @@ int op_begin_placed(struct cache *cache, struct cache_op *op)
     return 0;
 }
 
+void cache_expect(const struct cache *cache, const struct cache_touch *touches, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        segments_expect(&cache->segments, touches[i].address);
+}
+
 int cache_op_begin(struct cache *cache, struct cache_op *op, struct stream_key stream,
                    const struct cache_touch *touches, unsigned count)
 {
     int error;
 
+    cache_expect(cache, touches, count);
     pthread_mutex_lock(&cache->lock);
     error = op_start(cache, op, stream);
     for (unsigned i = 0; i < count && !error; i++) {

@@ -82,15 +82,33 @@ static int address_take(struct segments *segments, uint64_t size, struct window 
     return 0;
 }
 
-struct segment *segments_find(const struct segments *segments, uint64_t address)
+/* The table's entry for an address, NULL where it is in no window. */
+static struct segment **entry_of(const struct segments *segments, uint64_t address)
 {
-    for (unsigned i = 0; i < segments->windows; i++) {
+    unsigned windows = __atomic_load_n(&segments->windows, __ATOMIC_ACQUIRE);
+
+    for (unsigned i = 0; i < windows; i++) {
         const struct window *window = &segments->window[i];
 
         if (address - window->address < window->size)
             return window->granules[(address - window->address) >> segments->unit_shift];
     }
     return NULL;
+}
+
+void segments_expect(const struct segments *segments, uint64_t address)
+{
+    struct segment **entry = entry_of(segments, address);
+
+    if (entry)
+        __builtin_prefetch(__atomic_load_n(entry, __ATOMIC_RELAXED), 1);
+}
+
+struct segment *segments_find(const struct segments *segments, uint64_t address)
+{
+    struct segment **entry = entry_of(segments, address);
+
+    return entry ? *entry : NULL;
 }
 
 bool segments_item(const struct segments *segments, uint64_t address, struct segment **segment,
@@ -175,8 +193,8 @@ static struct segment *segment_make(struct segments *segments, struct size_class
     segment->version = 1; /* no piece is clean */
     for (unsigned i = 0; i < pieces; i++) {
         segment->piece[i] = (struct binding){.segment = segment, .offset = i * segments->unit};
-        window->granules[(segment->address + segment->piece[i].offset - window->address) / segments->unit] =
-            segment;
+        __atomic_store_n(entry_of(segments, segment->address + segment->piece[i].offset), segment,
+                         __ATOMIC_RELAXED); /* segments_expect reads without lock */
     }
     DL_APPEND2(segments->all, segment, all_prev, all_next);
     return segment;

@@ -116,6 +116,12 @@ void segments_destroy(struct segments *segments);
 
 /* The live or dead segment an address lies in, NULL if it is not ours. */
 struct segment *segments_find(const struct segments *segments, uint64_t address);
+/*
+ * Asks the CPU to fetch what an operation needs of the segment an address lies in. Without the lock: windows
+ * stay and grow in number last, an entry is one word, no segment is given back before segments_destroy, and
+ * nothing of it is read here.
+ */
+void segments_expect(const struct segments *segments, uint64_t address);
 /* The item (allocation) an address lies in: base and size, false where it is not in a live one. */
 bool segments_item(const struct segments *segments, uint64_t address, struct segment **segment,
                    uint64_t *base, unsigned *item);

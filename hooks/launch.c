@@ -34,6 +34,8 @@ static CUresult launch_begin(struct operation *operation, CUfunction function, v
         return CUDA_SUCCESS;
     touches_init(&touches);
     open = !kernel_touches(&kernel, params, extra, &touches) || !kernel.closed;
+    if (touches.gpu)
+        cache_expect(touches.gpu->cache, touches.touch, touches.count);
     if (open)
         count_add(open_launches, 1);
     TRACE(trace_launch(open ? TAPE_OPEN : TAPE_LAUNCH, kernel.name, &touches, stream, per_thread));
