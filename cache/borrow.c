@@ -42,7 +42,7 @@ static bool strip_one(struct cache *cache, struct wait *wait)
 
     DL_FOREACH(cache->idle, segment)
     {
-        struct edges edges = segment->last_use;
+        struct edges edges = segment_uses(segment);
 
         edges_merge(&edges, &segment->ready);
         if (policy_movable(segment) && completed(cache, &edges, wait))

@@ -132,6 +132,7 @@ int cache_stream_index(struct cache *cache, struct stream_key stream, unsigned *
 int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct cache_failure *failure)
 {
     struct segment *segment;
+    struct edges uses;
     unsigned item;
     int error;
 
@@ -149,10 +150,11 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
     }
     /* Whoever had the address before has finished with it before its new owner starts, whatever their
      * streams. */
-    edges_merge(&segment->ready, &segment->last_use);
+    uses = segment_uses(segment);
+    edges_merge(&segment->ready, &uses);
     segment->fresh = true;
     if (segment->live_items == 1) {
-        edges_clear(&segment->last_use);
+        segment_forget_uses(segment);
         segment->birth_window = cache->window;
         segment->birth = cache->births++;
         segment->next_use = segment->claim = 0;

@@ -1,5 +1,7 @@
 noinst_LTLIBRARIES += %D%/libcache.la
 %C%_libcache_la_SOURCES = \
+	%D%/arena.c \
+	%D%/arena.h \
 	%D%/borrow.c \
 	%D%/borrow.h \
 	%D%/cache.c \

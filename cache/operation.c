@@ -321,7 +321,7 @@ void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted)
             struct segment *segment = op->touched[i].segment;
 
             if (!op->touched[i].in_slot)
-                edges_add(&segment->last_use, op->stream, seq);
+                segment_used(segment, op->stream, seq);
             else if (segment->slot)
                 edges_add(op->touched[i].access & CACHE_WRITE ? &segment->slot->written
                                                               : &segment->slot->read,

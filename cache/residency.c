@@ -69,7 +69,7 @@ void residency_forget(struct cache *cache, struct segment *segment)
 /* All that was ever queued on the segment's present frames. */
 static struct edges segment_edges(const struct segment *segment)
 {
-    struct edges edges = segment->last_use;
+    struct edges edges = segment_uses(segment);
 
     edges_merge(&edges, &segment->ready);
     return edges;

@@ -65,7 +65,7 @@ static int window_add(struct segments *segments, uint64_t at_least)
     return 0;
 }
 
-static int address_take(struct segments *segments, uint64_t size, struct window **window, uint64_t *address)
+static int address_take(struct segments *segments, uint64_t size, uint64_t *address)
 {
     struct window *last = segments->windows ? &segments->window[segments->windows - 1] : NULL;
 
@@ -78,7 +78,6 @@ static int address_take(struct segments *segments, uint64_t size, struct window 
     }
     *address = last->address + last->used;
     last->used += size;
-    *window = last;
     return 0;
 }
 
@@ -91,7 +90,7 @@ static struct segment **entry_of(const struct segments *segments, uint64_t addre
         const struct window *window = &segments->window[i];
 
         if (address - window->address < window->size)
-            return window->granules[(address - window->address) >> segments->unit_shift];
+            return &window->granules[(address - window->address) >> segments->unit_shift];
     }
     return NULL;
 }
@@ -168,25 +167,23 @@ static struct size_class *class_find(struct segments *segments, uint64_t size)
 static struct segment *segment_make(struct segments *segments, struct size_class *class, unsigned items,
                                     int *error)
 {
-    uint64_t size = round_up(items * class->item_size, segments->unit);
+    uint64_t size = round_up(items * class->item_size, segments->unit), address;
     unsigned pieces = (unsigned)(size / segments->unit);
     struct segment *segment;
-    struct window *window;
 
-    segment = calloc(1, sizeof *segment + pieces * sizeof segment->piece[0]);
+    *error = address_take(segments, size, &address);
+    if (*error)
+        return NULL;
+    segment = arena_take(&segments->records, sizeof *segment + pieces * sizeof segment->piece[0]);
     if (!segment) {
         *error = -ENOMEM;
         return NULL;
     }
-    *error = address_take(segments, size, &window, &segment->address);
-    if (*error) {
-        free(segment);
-        return NULL;
-    }
+    segment->address = address;
     segment->size = size;
     segment->size_class = class;
     segment->item_size = class->item_size;
-    segment->items = items;
+    segment->items = (uint8_t)items;
     segment->pieces = pieces;
     segment->plan_index = UINT32_MAX;
     segment->leaves = UINT64_MAX;
@@ -211,9 +208,13 @@ static struct segment *first_free(const struct segments *segments, struct segmen
 
     if (!streams->holds)
         return list;
-    for (segment = list; segment; segment = segment->class_next)
-        if (!streams_behind(streams, &segment->ready) && !streams_behind(streams, &segment->last_use))
+    for (segment = list; segment; segment = segment->class_next) {
+        struct edges edges = segment_uses(segment);
+
+        edges_merge(&edges, &segment->ready);
+        if (!streams_behind(streams, &edges))
             break;
+    }
     return segment;
 }
 
@@ -321,7 +322,7 @@ int segment_map(struct segments *segments, struct segment *segment, unsigned fir
                 uint64_t *wait)
 {
     const struct device_ops *ops = segments->ops;
-    struct edges uses = segment->last_use;
+    struct edges uses = segment_uses(segment);
     unsigned i, run = first; /* pieces [run, i) are mapped and have no access yet */
     int error;
 
@@ -363,13 +364,9 @@ int segment_map(struct segments *segments, struct segment *segment, unsigned fir
 
 void segments_destroy(struct segments *segments)
 {
-    struct segment *segment, *next;
     struct size_class *class, *next_class;
 
-    for (segment = segments->all; segment; segment = next) {
-        next = segment->all_next;
-        free(segment);
-    }
+    arena_free(&segments->records);
     for (class = segments->classes; class; class = next_class) {
         next_class = class->next;
         free(class);

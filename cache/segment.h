@@ -3,7 +3,8 @@
  *
  * An allocation is an item of a segment: alone in it, or, where rounding to frames would lose more
  * than a tenth, side by side with others of its size. The index from address to segment is a table over
- * granules of the reserved windows, so a look-up costs two loads.
+ * granules of the reserved windows, so a look-up costs two loads that depend on each other, of the entry and
+ * of the segment's first line.
  *
  * States of the contents (all queued work counted as done):
  *   EMPTY     nothing written yet, or everything in it freed: contents are dead (frames may still be there)
@@ -15,10 +16,12 @@
 #ifndef HBMSPILL_CACHE_SEGMENT_H
 #define HBMSPILL_CACHE_SEGMENT_H
 
+#include "cache/arena.h"
 #include "cache/dearest.h"
 #include "cache/frame.h"
 #include "cache/history.h"
 #include "cache/slot.h"
+#include <stddef.h>
 
 enum { SEGMENT_PACK = 32 }; /* most items in a segment */
 
@@ -47,25 +50,31 @@ struct size_class {
 };
 
 struct segment {
-    /* What every operation looks at comes first, so that it shares few cache lines. */
-    uint64_t address, size; /* size: a multiple of a frame's */
-    uint64_t item_size;
-    unsigned items, live_items;
+    /*
+     * One cache line, all that an operation looks at and changes with nothing to move: with many allocations
+     * it is fetched from memory each time, and so is every line more.
+     */
+    uint64_t address, item_size;
+    uint64_t version;   /* counts writes */
+    uint64_t mark;      /* the operation that named it last: finds duplicates */
+    uint64_t used_at;   /* number in stream used_in of its newest use; segment_uses has all */
     uint32_t live_mask; /* bit per item */
-    enum segment_state state;
     unsigned pins;      /* operations being submitted that use its frames */
-    unsigned slot_pins; /* operations being submitted that use its slot */
+    uint8_t items, live_items;
+    uint8_t used_in;
+    enum segment_state state : 8;
     bool fixed;         /* never moved again (graphs, captures, exports) */
     bool filled;        /* all pieces are */
     bool mapped;        /* its address leads to its frames; false after an unmapping failed half-way */
     bool fresh;         /* no operation was begun since it got its frames, or its address a new owner */
-    bool listed_idle;   /* in the list of those with frames but without contents */
-    bool behind;        /* while a victim is chosen: its uses stand behind a host function */
-    uint64_t version;   /* counts writes */
-    uint64_t mark;      /* the operation that named it last: finds duplicates */
+    struct edges ready; /* every operation comes after these; the mask ends the line */
+
+    uint64_t size;               /* a multiple of a frame's */
+    struct edges used_before;    /* the job's operations on its frames, less the newest */
+    unsigned slot_pins;          /* operations being submitted that use its slot */
+    bool listed_idle;            /* in the list of those with frames but without contents */
+    bool behind;                 /* while a victim is chosen: its uses stand behind a host function */
     struct segment *prev, *next; /* the policy's list, or the idle list */
-    struct edges ready;          /* every operation comes after these */
-    struct edges last_use;       /* the job's operations on its frames */
     struct slot *slot;
     struct size_class *size_class;
     uint64_t next_use;     /* position at which it is known or believed to be used next, 0: nothing known */
@@ -83,7 +92,35 @@ struct segment {
     struct history_mark seen;
     unsigned pieces, filled_pieces;
     struct binding piece[];
-};
+} __attribute__((aligned(ARENA_ALIGN)));
+
+_Static_assert(offsetof(struct segment, ready) + sizeof(uint32_t) <= ARENA_ALIGN,
+               "what an operation needs of a segment is in one cache line");
+
+/* All of the job's operations on its frames. */
+static inline struct edges segment_uses(const struct segment *segment)
+{
+    struct edges uses = segment->used_before;
+
+    edges_add(&uses, segment->used_in, segment->used_at);
+    return uses;
+}
+
+/* An operation on its frames was submitted. */
+static inline void segment_used(struct segment *segment, unsigned stream, uint64_t seq)
+{
+    if (segment->used_in != stream) {
+        edges_add(&segment->used_before, segment->used_in, segment->used_at);
+        segment->used_in = (uint8_t)stream;
+    }
+    segment->used_at = seq;
+}
+
+static inline void segment_forget_uses(struct segment *segment)
+{
+    edges_clear(&segment->used_before);
+    segment->used_at = 0;
+}
 
 /* An operation may use its address once it waits for its ready edges. */
 static inline bool segment_usable(const struct segment *segment)
@@ -108,6 +145,7 @@ struct segments {
     unsigned windows;
     struct size_class *classes;
     struct segment *all;
+    struct arena records;
 };
 
 void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,

@@ -97,7 +97,7 @@ static CUresult begin(struct operation *operation, struct touches *touches, CUst
         goto done;
     }
     if (touches->mixed) {
-        status = fix_others(touches, what);
+        status = fix_others(touches, name);
         if (status != CUDA_SUCCESS)
             goto done;
     }
