@@ -319,6 +319,10 @@ static void print_row(const struct request *request, const struct replay_config 
                slowdown, result->round * 1e-9, unlimited->round * 1e-9, result->makespan * 1e-9, result->in,
                result->out, result->stalled * 1e-9, result->host_waited * 1e-9, result->driver * 1e-9,
                result->binding_calls, result->in / (double)config->frame_size);
+        printf(",\n     \"round_late_bytes\": %.0f, \"each_round_seconds\": [", result->late);
+        for (uint32_t i = 0; i < result->told; i++)
+            printf("%s%.9f", i ? ", " : "", result->each[i] * 1e-9);
+        printf("]");
 #define COUNTER(name, unit, text)                                                                            \
     if (result->statistics.name)                                                                             \
         printf(",\n     \"%s\": %llu", #name, (unsigned long long)result->statistics.name);

@@ -1,5 +1,6 @@
 #include "cache/tools/replay.h"
 #include "cache/cache.h"
+#include "cache/tools/arrivals.h"
 #include "model/machine.h"
 #include <errno.h>
 #include <stdio.h>
@@ -15,10 +16,12 @@ struct replay {
     struct replay_result *result;
     struct simulation *simulation;
     struct cache *cache;
-    uint64_t *addresses; /* by birth */
-    uint64_t *streams;   /* the tape's to the simulation's */
-    uint32_t launches;   /* submitted */
-    uint32_t prologue;   /* launches before the first round */
+    struct arrivals arrivals;
+    uint32_t operations_before, operations_after; /* arrivals.operations, as the counts below */
+    uint64_t *addresses;                          /* by birth */
+    uint64_t *streams;                            /* the tape's to the simulation's */
+    uint32_t launches;                            /* submitted */
+    uint32_t prologue;                            /* launches before the first round */
     uint32_t marks;
     struct statistics before; /* when the first round that counts began */
     struct simulation_counts counts_before, counts_after;
@@ -89,11 +92,34 @@ static int note_launch(struct replay *replay, const struct tape_event *event)
     if (in_rounds / replay->about->period == replay->config->steady) {
         replay->before = *cache_statistics(replay->cache);
         simulation_counts(replay->simulation, &replay->counts_before);
+        replay->operations_before = replay->arrivals.operations;
     }
     replay->after = *cache_statistics(replay->cache);
     simulation_counts(replay->simulation, &replay->counts_after);
+    replay->operations_after = replay->arrivals.operations;
     replay->marks = in_rounds / replay->about->period;
     return simulation_mark(replay->simulation, replay->streams[event->stream], replay->marks);
+}
+
+/* What came in for the event is told from what comes in for others, ahead of the event in its stream. */
+static int watch(struct replay *replay, const struct tape_event *event)
+{
+    uint32_t number;
+    int error = arrivals_note(&replay->arrivals, replay->simulation);
+
+    if (error)
+        return error;
+    if (event->kind == TAPE_OPEN)
+        arrivals_claim(&replay->arrivals, replay->simulation, 0, UINT64_MAX);
+    for (uint32_t i = event->first; i < event->first + event->count; i++) {
+        uint32_t id = replay->tape->touches[i].id;
+
+        arrivals_claim(&replay->arrivals, replay->simulation, replay->addresses[id],
+                       replay_scaled(replay->config, replay->tape->sizes[id]));
+    }
+    if (!arrivals_operation(&replay->arrivals, &number))
+        return 0;
+    return simulation_watch(replay->simulation, replay->streams[event->stream], number);
 }
 
 /* What the driver is given for an event, once its memory is in place. in_slot: one end, ours, is on the host.
@@ -104,7 +130,12 @@ static int forward(struct replay *replay, const struct tape_event *event, bool d
     bool from_host = src_in_slot || event->form == TAPE_TO_DEVICE;
     bool to_host = dst_in_slot || event->form == TAPE_TO_HOST;
 
+    int error;
+
     simulation_host(replay->simulation, MACHINE_HOST_LAUNCH);
+    error = watch(replay, event);
+    if (error)
+        return error;
     if (event->kind == TAPE_COPY && from_host && to_host)
         return simulation_kernel(replay->simulation, stream, (double)size * 1e9 / MACHINE_HOST_RATE);
     if (event->kind == TAPE_COPY && from_host != to_host)
@@ -130,6 +161,11 @@ static int submit_one(struct replay *replay, const struct tape_event *event,
 
         if (event->stream != TAPE_NO_STREAM)
             key = key_of(replay, event->stream);
+        error = arrivals_note(&replay->arrivals, replay->simulation);
+        if (error)
+            return error;
+        arrivals_drop(&replay->arrivals, replay->simulation, replay->addresses[event->id],
+                      replay_scaled(replay->config, replay->tape->sizes[event->id]));
         return cache_free(replay->cache, replay->addresses[event->id],
                           event->stream == TAPE_NO_STREAM ? NULL : &key);
     }
@@ -322,11 +358,19 @@ static void conclude(struct replay *replay)
     result->makespan = simulation_now(replay->simulation);
     result->link_in = counts.in_bytes;
     result->link_out = counts.out_bytes;
+    for (uint32_t i = 0; i < replay->marks && i < REPLAY_ROUNDS_TOLD; i++) {
+        double begin = i || replay->prologue ? simulation_mark_time(replay->simulation, i) : 0;
+
+        result->each[result->told++] = simulation_mark_time(replay->simulation, i + 1) - begin;
+    }
     if (rounds > 0) {
         result->round = (simulation_mark_time(replay->simulation, replay->marks) -
                          simulation_mark_time(replay->simulation, replay->config->steady)) /
                         rounds;
         result->in = (double)(replay->after.bytes_in - replay->before.bytes_in) / rounds;
+        result->late = arrivals_late(&replay->arrivals, replay->simulation, replay->operations_before,
+                                     replay->operations_after) /
+                       rounds;
         result->out = (double)(replay->after.bytes_out - replay->before.bytes_out) / rounds;
         result->binding_calls =
             (double)(replay->after.map_calls + replay->after.unmap_calls + replay->after.access_calls -
@@ -339,6 +383,7 @@ static void conclude(struct replay *replay)
     } else {
         result->round = result->makespan;
         result->in = (double)now->bytes_in;
+        result->late = arrivals_late(&replay->arrivals, replay->simulation, 0, replay->arrivals.operations);
         result->out = (double)now->bytes_out;
         result->stalled = counts.stream_stalled;
         result->host_waited = counts.host_waited;
@@ -396,6 +441,7 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
     if (replay.cache)
         cache_destroy(replay.cache);
     simulation_destroy(replay.simulation);
+    arrivals_free(&replay.arrivals);
     free(replay.addresses);
     free(replay.streams);
     free(replay.held);

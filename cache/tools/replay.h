@@ -12,7 +12,10 @@
 #include "cache/tape.h"
 #include "cache/tools/simulation.h"
 
-enum { REPLAY_FIRST_STEADY = 2 }; /* rounds that count begin with the third */
+enum {
+    REPLAY_FIRST_STEADY = 2, /* rounds that count begin with the third */
+    REPLAY_ROUNDS_TOLD = 64,
+};
 
 struct replay_config {
     struct simulation_link link;
@@ -41,9 +44,12 @@ struct replay_tape {
 struct replay_result {
     bool complete; /* else `why' says where it ended */
     char why[256];
-    double makespan;             /* from the first call to the end of all work */
-    double round;                /* of a round, from the third on; the makespan where there are no rounds */
-    double in, out;              /* bytes moved by the cache, of such a round */
+    double makespan; /* from the first call to the end of all work */
+    double round;    /* of a round, from the third on; the makespan where there are no rounds */
+    double each[REPLAY_ROUNDS_TOLD]; /* the time of each of the first rounds */
+    uint32_t told;                   /* of how many */
+    double in, out;                  /* bytes moved by the cache, of such a round */
+    double late;                 /* of `in': not there when their operation could have started; arrivals.h */
     double link_in, link_out;    /* all bytes that crossed the link */
     double driver;               /* host time of the cache's driver calls, of such a round */
     double binding_calls;        /* map, unmap, set access: of such a round */

@@ -79,7 +79,11 @@ static bool stream_pump(struct simulation *simulation, struct stream *stream)
             news = true;
             break;
         case OP_MARK:
-            simulation->marks[op->number] = simulation->device;
+            simulation->marks.time[op->number] = simulation->device;
+            pop(stream);
+            break;
+        case OP_WATCH:
+            simulation->watched.time[op->number] = stream->ready > op->amount ? stream->ready : op->amount;
             pop(stream);
             break;
         case OP_WAIT:
@@ -92,6 +96,8 @@ static bool stream_pump(struct simulation *simulation, struct stream *stream)
             if (stream->stalled && !stream->own)
                 simulation->stream_stalled += simulation->device - stream->since;
             stream->stalled = false;
+            if (!op->in && simulation->events[op->number].time > stream->ready)
+                stream->ready = simulation->events[op->number].time;
             pop(stream);
             break;
         }
@@ -146,7 +152,10 @@ static void move_to(struct simulation *simulation, double time)
         if (engine->left > 1e-3)
             continue;
         stream = &simulation->stream[engine->stream];
+        if (stream->ring[stream->first].number)
+            simulation->copies[stream->ring[stream->first].number - 1].end = time;
         stream->running = false;
+        stream->ready = time;
         pop(stream);
         engine->stream = -1;
         changed = true;
@@ -160,6 +169,7 @@ static void move_to(struct simulation *simulation, double time)
         if (!stream->running || stream->end > time)
             continue;
         stream->running = false;
+        stream->ready = time;
         pop(stream);
     }
 }
@@ -221,6 +231,8 @@ int simulation_enqueue(struct simulation *simulation, uint64_t index, const stru
     stream->ring[(stream->first + stream->count) & (stream->capacity - 1)] = *op;
     stream->count++;
     stream->heavy += op->kind <= OP_COPY;
+    if (op->kind == OP_COPY)
+        stream->in = op->number != 0;
     if (was_empty)
         pump(simulation);
     return 0;
@@ -237,25 +249,77 @@ int simulation_transfer(struct simulation *simulation, uint64_t stream, bool in,
                               &(struct op){.kind = OP_COPY, .in = in, .amount = (double)size});
 }
 
+static int times_reach(struct simulation_times *times, uint32_t number)
+{
+    uint32_t capacity = 2 * number + 64;
+    double *time;
+
+    if (number < times->capacity)
+        return 0;
+    time = realloc(times->time, capacity * sizeof *time);
+    if (!time)
+        return -ENOMEM;
+    for (uint32_t i = times->capacity; i < capacity; i++)
+        time[i] = -1;
+    *times = (struct simulation_times){time, capacity};
+    return 0;
+}
+
+static double times_get(const struct simulation_times *times, uint32_t number)
+{
+    return number < times->capacity ? times->time[number] : -1;
+}
+
 int simulation_mark(struct simulation *simulation, uint64_t stream, uint32_t number)
 {
-    if (number >= simulation->mark_capacity) {
-        uint32_t capacity = 2 * number + 64;
-        double *marks = realloc(simulation->marks, capacity * sizeof *marks);
+    int error = times_reach(&simulation->marks, number);
 
-        if (!marks)
-            return -ENOMEM;
-        for (uint32_t i = simulation->mark_capacity; i < capacity; i++)
-            marks[i] = -1;
-        simulation->marks = marks;
-        simulation->mark_capacity = capacity;
-    }
-    return simulation_enqueue(simulation, stream, &(struct op){.kind = OP_MARK, .number = number});
+    return error ? error
+                 : simulation_enqueue(simulation, stream, &(struct op){.kind = OP_MARK, .number = number});
 }
 
 double simulation_mark_time(const struct simulation *simulation, uint32_t number)
 {
-    return number < simulation->mark_capacity ? simulation->marks[number] : -1;
+    return times_get(&simulation->marks, number);
+}
+
+int simulation_watch(struct simulation *simulation, uint64_t stream, uint32_t number)
+{
+    struct op op = {.kind = OP_WATCH, .number = number, .amount = simulation->host};
+    int error = times_reach(&simulation->watched, number);
+
+    return error ? error : simulation_enqueue(simulation, stream, &op);
+}
+
+double simulation_watched(const struct simulation *simulation, uint32_t number)
+{
+    return times_get(&simulation->watched, number);
+}
+
+int simulation_copy_add(struct simulation *simulation, uint64_t address, uint64_t size, uint32_t *number)
+{
+    if (simulation->copy_count == simulation->copy_capacity) {
+        uint32_t capacity = simulation->copy_capacity ? 2 * simulation->copy_capacity : 1024;
+        struct simulation_copy *copies = realloc(simulation->copies, capacity * sizeof *copies);
+
+        if (!copies)
+            return -ENOMEM;
+        simulation->copies = copies;
+        simulation->copy_capacity = capacity;
+    }
+    simulation->copies[simulation->copy_count++] = (struct simulation_copy){address, size, -1};
+    *number = simulation->copy_count;
+    return 0;
+}
+
+uint32_t simulation_copies_in(const struct simulation *simulation)
+{
+    return simulation->copy_count;
+}
+
+const struct simulation_copy *simulation_copy_in(const struct simulation *simulation, uint32_t number)
+{
+    return &simulation->copies[number];
 }
 
 void simulation_host(struct simulation *simulation, double duration)

@@ -56,10 +56,24 @@ struct simulation_counts {
 /* So far. */
 void simulation_counts(const struct simulation *simulation, struct simulation_counts *counts);
 
+/* A copy of the cache's to the device. */
+struct simulation_copy {
+    uint64_t address, size;
+    double end; /* negative: it has not ended */
+};
+/* How many were queued, and one of them, by number in the order they were queued; until the next is. */
+uint32_t simulation_copies_in(const struct simulation *simulation);
+const struct simulation_copy *simulation_copy_in(const struct simulation *simulation, uint32_t number);
+
 /*
- * Calls back, in order of time, when the kernels launched before it in that stream have ended. For the times
- * of rounds.
+ * From when on what is queued next in that stream could have run: all ahead of it was done, and waited for,
+ * but copies of the cache's to the device. Numbers count up from 0.
  */
+int simulation_watch(struct simulation *simulation, uint64_t stream, uint32_t number);
+/* That time, negative where it has not come yet. */
+double simulation_watched(const struct simulation *simulation, uint32_t number);
+
+/* Notes the time at which what was queued before it in that stream has ended. For the times of rounds. */
 int simulation_mark(struct simulation *simulation, uint64_t stream, uint32_t number);
 /* The time at which mark number was passed, negative where it was not yet. */
 double simulation_mark_time(const struct simulation *simulation, uint32_t number);

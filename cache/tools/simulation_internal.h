@@ -13,14 +13,14 @@
 #define SIMULATION_HOST_BASE (UINT64_C(1) << 40)
 #define SIMULATION_NEVER 1e300
 
-enum op_kind { OP_KERNEL, OP_COPY, OP_RECORD, OP_WAIT, OP_MARK };
+enum op_kind { OP_KERNEL, OP_COPY, OP_RECORD, OP_WAIT, OP_MARK, OP_WATCH };
 
 struct op {
     enum op_kind kind;
-    bool in;         /* copy */
-    uint32_t number; /* event, or mark */
+    bool in;         /* copy; wait: for copies of the cache's to the device */
+    uint32_t number; /* event, mark, watch; copy of the cache's to the device: from 1 */
     uint32_t version;
-    double amount; /* nanoseconds, bytes */
+    double amount; /* nanoseconds, bytes; watch: when it was queued */
 };
 
 struct stream {
@@ -32,6 +32,8 @@ struct stream {
     bool queued;    /* its head is a copy that waits for the engine since `since' */
     bool stalled;   /* its head is a wait for an event that has not happened, since `since' */
     double end, since;
+    double ready; /* what was ahead was done, and waited for, but copies of the cache's to the device */
+    bool in;      /* the last copy queued was one of these */
 };
 
 struct engine {
@@ -43,7 +45,14 @@ struct engine {
 
 struct event {
     uint32_t recorded, done; /* versions */
+    bool in;                 /* recorded behind a copy of the cache's to the device */
     double time;             /* of the last one done */
+};
+
+/* By number; negative: not yet. */
+struct simulation_times {
+    double *time;
+    uint32_t capacity;
 };
 
 struct simulation {
@@ -56,8 +65,9 @@ struct simulation {
     struct event *events;
     uint64_t *free_events;
     uint32_t event_count, event_capacity, free_event_count;
-    double *marks;
-    uint32_t mark_capacity;
+    struct simulation_times marks, watched;
+    struct simulation_copy *copies;
+    uint32_t copy_count, copy_capacity;
     uint64_t next_device, next_host, next_handle;
     uint64_t hbm_used, host_used;
     double stream_stalled, host_waited, driver_time;
@@ -72,5 +82,7 @@ bool simulation_step(struct simulation *simulation, double limit);
 /* The host waited for the device: its clock follows. */
 void simulation_waited(struct simulation *simulation);
 void simulation_set_speeds(struct simulation *simulation);
+/* A copy of the cache's to the device is to be queued: its number, from 1 on, or -ENOMEM. */
+int simulation_copy_add(struct simulation *simulation, uint64_t address, uint64_t size, uint32_t *number);
 
 #endif

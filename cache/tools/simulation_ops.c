@@ -122,10 +122,12 @@ static int sim_stream_destroy(void *ctx, uint64_t stream)
 static int sim_copy(void *ctx, uint64_t stream, uint64_t dst, uint64_t src, uint64_t size)
 {
     struct simulation *simulation = ctx;
+    struct op op = {.kind = OP_COPY, .in = dst >= SIMULATION_DEVICE_BASE, .amount = (double)size};
+    int error = op.in ? simulation_copy_add(simulation, dst, size, &op.number) : 0;
 
     (void)src;
     cost(simulation, MACHINE_HOST_COPY);
-    return simulation_transfer(simulation, stream, dst >= SIMULATION_DEVICE_BASE, size);
+    return error ? error : simulation_enqueue(simulation, stream, &op);
 }
 
 static int sim_event_create(void *ctx, uint64_t *event)
@@ -167,6 +169,7 @@ static int sim_event_record(void *ctx, uint64_t event, uint64_t stream)
     uint32_t version = ++simulation->events[event].recorded;
 
     cost(simulation, MACHINE_HOST_EVENT);
+    simulation->events[event].in = simulation->stream[stream].in;
     return simulation_enqueue(simulation, stream,
                               &(struct op){.kind = OP_RECORD, .number = (uint32_t)event, .version = version});
 }
@@ -178,6 +181,7 @@ static int sim_stream_wait(void *ctx, uint64_t stream, uint64_t event)
     cost(simulation, MACHINE_HOST_WAIT);
     return simulation_enqueue(simulation, stream,
                               &(struct op){.kind = OP_WAIT,
+                                           .in = simulation->events[event].in,
                                            .number = (uint32_t)event,
                                            .version = simulation->events[event].recorded});
 }
@@ -267,6 +271,8 @@ void simulation_destroy(struct simulation *simulation)
         free(simulation->stream[i].ring);
     free(simulation->events);
     free(simulation->free_events);
-    free(simulation->marks);
+    free(simulation->marks.time);
+    free(simulation->watched.time);
+    free(simulation->copies);
     free(simulation);
 }

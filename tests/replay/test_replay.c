@@ -4,6 +4,7 @@
  *
  * A loop over SIX buffers of 4 MiB in rounds. With room for four, LRU misses every time: 24 MiB in a round.
  */
+#include "cache/tools/arrivals.h"
 #include "cache/tools/replay.h"
 #include "model/machine.h"
 #include <check.h>
@@ -104,6 +105,7 @@ START_TEST(test_lru_misses_all_of_a_loop)
     result = run(&config);
     ck_assert(equal(result.in, SIX * 4.0 * MIB));
     ck_assert(equal(result.out, SIX * 4.0 * MIB));
+    ck_assert(equal(result.late, result.in)); /* nothing is asked for before it is needed */
     /* Every launch needs 4 MiB over a link of 10 GB/s: the link alone is busy for longer than the kernels. */
     ck_assert(result.round > SIX * (4 * MIB / 10e9 * 1e9));
     ck_assert(result.stalled > 0);
@@ -138,6 +140,7 @@ START_TEST(test_window_moves_less)
     ck_assert(windowed.complete);
     ck_assert(windowed.statistics.evictions > 0);
     ck_assert(windowed.in >= 8.0 * MIB - 1);
+    ck_assert(windowed.late >= 0 && windowed.late <= windowed.in);
     ck_assert(windowed.in < lru.in && windowed.out < lru.out && windowed.round < lru.round);
     tape_free(tape);
 }
@@ -260,6 +263,55 @@ START_TEST(test_waits_are_for_the_record_before)
 }
 END_TEST
 
+/* A copy is late where its operation could have started before it ended, and that is for its own stream to
+ * say. */
+START_TEST(test_late_copies)
+{
+    uint64_t streams[1], events[2], ours;
+    struct simulation *simulation = device((struct simulation_link){1e9, 1e9, 1e9, 1e9}, streams, 1);
+    const struct device_ops *ops = simulation_ops(simulation);
+    const double copied = MACHINE_COPY_LATENCY + 4096;
+    struct arrivals arrivals = {0};
+    uint32_t number;
+    uint64_t device_address;
+
+    ck_assert_int_eq(ops->reserve(ops->ctx, 65536, &device_address), 0);
+    ck_assert_int_eq(ops->stream_create(ops->ctx, &ours), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(ops->event_create(ops->ctx, &events[i]), 0);
+        ck_assert_int_eq(ops->copy(ops->ctx, ours, device_address + i * 8192, 0, 4096), 0);
+        ck_assert_int_eq(ops->event_record(ops->ctx, events[i], ours), 0);
+    }
+    ck_assert_int_eq(arrivals_note(&arrivals, simulation), 0);
+    /* The first is needed at once; the second while the kernel before it runs for longer than the copy takes.
+     */
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(ops->stream_wait(ops->ctx, streams[0], events[i]), 0);
+        arrivals_claim(&arrivals, simulation, device_address + i * 8192 + 4095, 1);
+        ck_assert(arrivals_operation(&arrivals, &number));
+        ck_assert_uint_eq(number, i);
+        ck_assert_int_eq(simulation_watch(simulation, streams[0], number), 0);
+        ck_assert_int_eq(simulation_kernel(simulation, streams[0], 2 * copied), 0);
+        arrivals_claim(&arrivals, simulation, device_address + i * 8192, 4096);
+        ck_assert(!arrivals_operation(&arrivals, &number)); /* it was for the one before */
+    }
+    ck_assert(simulation_drain_all(simulation));
+    ck_assert(equal(simulation_now(simulation), 5 * copied));
+    ck_assert(equal(simulation_watched(simulation, 0), 0));
+    ck_assert(equal(simulation_watched(simulation, 1), 3 * copied));
+    ck_assert(equal(arrivals_late(&arrivals, simulation, 0, 2), 4096));
+    ck_assert(equal(arrivals_late(&arrivals, simulation, 1, 2), 0));
+    /* What came in for memory that was given back is for nobody. */
+    ck_assert_int_eq(ops->copy(ops->ctx, ours, device_address, 0, 4096), 0);
+    ck_assert_int_eq(arrivals_note(&arrivals, simulation), 0);
+    arrivals_drop(&arrivals, simulation, device_address, 4096);
+    arrivals_claim(&arrivals, simulation, device_address, 4096);
+    ck_assert(!arrivals_operation(&arrivals, &number));
+    arrivals_free(&arrivals);
+    simulation_destroy(simulation);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("replay");
@@ -276,6 +328,7 @@ int main(void)
     tcase_add_test(all, test_what_does_not_fit_is_said);
     tcase_add_test(all, test_engines_share_the_link);
     tcase_add_test(all, test_waits_are_for_the_record_before);
+    tcase_add_test(all, test_late_copies);
     suite_add_tcase(suite, all);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
