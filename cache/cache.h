@@ -161,12 +161,17 @@ struct cache_planned_op {
     const struct cache_touch *touches;
     unsigned count;
     uint64_t free_address; /* what is freed at this position, 0 if nothing */
-    uint64_t kind;         /* a hash of what it does, by which it is told from others; 0 where there is none */
+    uint64_t kind; /* a hash of what it does, by which it is told from others; 0 where there is none */
 };
 
 void cache_window_begin(struct cache *cache, const struct cache_planned_op *ops, unsigned count);
 void cache_window_step(struct cache *cache, unsigned position);
 void cache_window_end(struct cache *cache);
+/*
+ * Where operations are not held: the one that begins next is a window by itself, not a free. Rounds are found
+ * and followed as with windows; nothing is known of frees to come. Does nothing while another is in a window.
+ */
+void cache_window_alone(struct cache *cache, const struct cache_planned_op *op);
 /* HBM was full once: a window is worth its while. Any thread, no lock. */
 bool cache_under_pressure(const struct cache *cache);
 

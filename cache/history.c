@@ -173,15 +173,22 @@ static bool lag_try(struct history *history, uint64_t position, uint64_t lag)
     return true;
 }
 
+uint64_t history_gram(const struct history *history, uint64_t position)
+{
+    uint64_t gram = 0;
+
+    for (unsigned i = 0; i < HISTORY_GRAM && position + 1 >= HISTORY_GRAM; i++)
+        gram = mix(gram, signature_at(history, position - i));
+    return gram;
+}
+
 static void lags_look(struct history *history, uint64_t position)
 {
-    uint64_t gram = 0, before;
+    uint64_t gram = history_gram(history, position), before;
 
-    if (position + 1 < HISTORY_GRAM)
+    if (!gram)
         return;
     (void)lag_try(history, position, history->reach);
-    for (unsigned i = 0; i < HISTORY_GRAM; i++)
-        gram = mix(gram, signature_at(history, position - i));
     before = history->grams[gram % GRAMS];
     history->grams[gram % GRAMS] = position + 1;
     for (uint64_t i = 1; before && i <= MULTIPLES; i++)

@@ -97,6 +97,9 @@ void history_freed(struct history *history, const struct segment *segment, uint6
 /* 0: there is none. Else the operations before `count' - period are those before `count', a whole round of
  * them. */
 uint64_t history_period(const struct history *history);
+/* Hash of the kinds and sizes of the HISTORY_GRAM operations up to `position'; 0 where there are not so many.
+ */
+uint64_t history_gram(const struct history *history, uint64_t position);
 /* How many operations at the end the period `lag' has held for; 0 where it does not. */
 uint64_t history_run(const struct history *history, uint64_t lag);
 

@@ -303,6 +303,45 @@ static int note_entries(struct making *making)
     return 0;
 }
 
+static int compare_grams(const void *a, const void *b)
+{
+    const struct known_gram *x = a, *y = b;
+
+    if (x->gram != y->gram)
+        return x->gram < y->gram ? -1 : 1;
+    return x->phase < y->phase ? -1 : x->phase > y->phase;
+}
+
+/* Two rounds are there, so each has enough before it. */
+static int note_grams(struct making *making)
+{
+    struct known_gram *grams = malloc(making->period * sizeof *grams);
+
+    if (!grams)
+        return -ENOMEM;
+    making->known->grams = grams;
+    for (uint64_t phase = 0; phase < making->period; phase++)
+        grams[phase] =
+            (struct known_gram){history_gram(making->history, making->start + phase), (uint32_t)phase};
+    qsort(grams, making->period, sizeof *grams, compare_grams);
+    return 0;
+}
+
+uint32_t known_gram(const struct known *known, uint64_t gram)
+{
+    uint32_t low = 0, high = known->cycle->length;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (known->grams[middle].gram < gram)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Operations and their places, without names; memory for what is to come. */
 static int start(struct making *making)
 {
@@ -344,6 +383,8 @@ static int make(struct making *making)
         error = name_touches(making);
     if (!error)
         error = note_entries(making);
+    if (!error)
+        error = note_grams(making);
     if (error)
         return error;
     find_deaths(making);
@@ -400,6 +441,7 @@ void known_free(struct known *known)
     free(known->touch_next);
     free(known->touch_until);
     free(known->entries);
+    free(known->grams);
     free(known->homes);
     free(known->held);
     free(known->first_home);

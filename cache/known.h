@@ -32,7 +32,11 @@ struct known {
     uint32_t *action_until;             /* until it leaves, or dies */
     uint32_t *touch_next, *touch_until; /* the same of each touch; CYCLE_NEVER: there is none */
     uint32_t *entries, entry_count;     /* phases at which a window began */
-    uint64_t *signatures;               /* length */
+    struct known_gram {
+        uint64_t gram; /* of the operations up to and with that phase (history_gram) */
+        uint32_t phase;
+    } * grams;                 /* length, ascending: where operations that are no windows join */
+    uint64_t *signatures;      /* length */
     struct known_life **lives; /* by buffer, then by age: the one born last in [0]; static ones in [0] */
     uint32_t *ages;            /* by buffer: how many are remembered, one for static ones */
     struct frame **homes;      /* a frame for each piece of each buffer (home.h), NULL for some or all */
@@ -52,6 +56,8 @@ struct known {
  */
 int known_make(const struct history *history, uint64_t period, uint64_t frame_size, struct known **out);
 void known_free(struct known *known);
+/* The first of known->grams that is not less. */
+uint32_t known_gram(const struct known *known, uint64_t gram);
 
 /* Takes up a schedule, which belongs to known from then on; one that does not fit the cycle is freed. */
 void known_schedule(struct known *known, struct schedule *schedule);

@@ -80,10 +80,10 @@ static int collect(struct cache *cache, struct plan *plan, const struct cache_pl
     }
     plan->length = position;
     plan->touch_first[plan->length] = touches;
-    /* What is in HBM and not used in the window can give way, too. */
-    DL_FOREACH(cache->policy.list, segment)
-    if (!plan_enter(plan, segment))
-        return -ENOMEM;
+    /* What is in HBM and not used in the window can give way, too. One operation alone is not worth it. */
+    for (segment = plan->alone ? NULL : cache->policy.list; segment; segment = segment->next)
+        if (!plan_enter(plan, segment))
+            return -ENOMEM;
     for (uint32_t i = 0, first = 0; i < plan->segment_count; i++) {
         plan->segments[i].first_use = first;
         first += plan->segments[i].uses;
@@ -153,6 +153,8 @@ static void record(struct cache *cache, const struct plan *plan, const struct ca
 {
     if (!cache->config.follow || !history_start(&cache->history, cache->lives))
         return;
+    if (cache->history.count) /* nothing was planned where memory was short for it */
+        cache->plan_base = cache->history.count;
     for (uint32_t entry = 0; entry < plan->entries; entry++) {
         uint32_t position = plan->position_of[entry];
 
@@ -165,7 +167,8 @@ static void record(struct cache *cache, const struct plan *plan, const struct ca
     }
 }
 
-int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned count, struct plan **out)
+int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned count, bool alone,
+              struct plan **out)
 {
     struct plan *plan = calloc(1, sizeof *plan);
     uint64_t room =
@@ -175,6 +178,7 @@ int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned 
     if (!plan)
         return -ENOMEM;
     plan->entries = count;
+    plan->alone = alone;
     plan->capacity = room - PLAN_SLACK(room);
     plan->touch_first = malloc((count + 1) * sizeof *plan->touch_first);
     plan->head = malloc((count + 1) * sizeof *plan->head);
@@ -188,7 +192,7 @@ int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned 
     if (!error) {
         record(cache, plan, ops);
         error = plan_known(cache, plan);
-        if (error == -ENOENT)
+        if (error == -ENOENT && !alone)
             error = plan_window(cache, plan);
     }
     if (error) {

@@ -56,6 +56,7 @@ struct plan_action {
 
 struct plan {
     uint32_t entries;      /* of the window: operations and frees */
+    bool alone;            /* it is no run of operations, but each of them (cache_window_alone) */
     uint32_t length;       /* operations; a position is one among these */
     uint32_t *position_of; /* entries: the position, of a free that of the operation after it */
     uint64_t capacity;     /* bytes of HBM planned with */
@@ -74,8 +75,10 @@ struct plan {
     int64_t *occupied;   /* length: bytes in HBM during an operation */
 };
 
-/* -ENOMEM: no plan, which is no error for the job. */
-int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned count, struct plan **out);
+/* -ENOMEM: no plan, which is no error for the job. alone: count is 1; -ENOENT where the operation is part of
+ * no round that is known. */
+int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned count, bool alone,
+              struct plan **out);
 /* Issues what is due before an entry of the window. May release and take the lock. */
 void plan_step(struct cache *cache, struct plan *plan, unsigned entry);
 void plan_free(struct plan *plan);

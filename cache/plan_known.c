@@ -45,6 +45,25 @@ static bool goes_on(const struct cache *cache, const struct plan *plan, const st
     return true;
 }
 
+/* A phase at which the window goes on in a round; CYCLE_NEVER: none. One operation does not say much: those
+ * before it have to have been those of the round. */
+static uint32_t joins_at(const struct cache *cache, const struct plan *plan, const struct known *known)
+{
+    uint64_t gram;
+
+    if (!plan->alone) {
+        for (uint32_t k = 0; k < known->entry_count; k++)
+            if (goes_on(cache, plan, known, known->entries[k]))
+                return known->entries[k];
+        return CYCLE_NEVER;
+    }
+    gram = history_gram(&cache->history, cache->plan_base);
+    for (uint32_t k = known_gram(known, gram); k < known->cycle->length && known->grams[k].gram == gram; k++)
+        if (goes_on(cache, plan, known, known->grams[k].phase))
+            return known->grams[k].phase;
+    return CYCLE_NEVER;
+}
+
 static bool find(struct cache *cache, const struct plan *plan)
 {
     struct known *following = cache->following;
@@ -52,17 +71,17 @@ static bool find(struct cache *cache, const struct plan *plan)
     if (following && goes_on(cache, plan, following, cache->phase))
         return true;
     for (unsigned i = 0; i < CACHE_KNOWN; i++) {
-        struct known *known = cache->known[i];
+        uint32_t phase = cache->known[i] ? joins_at(cache, plan, cache->known[i]) : CYCLE_NEVER;
 
-        for (uint32_t k = 0; known && k < known->entry_count; k++)
-            if (goes_on(cache, plan, known, known->entries[k])) {
-                cache->following = known;
-                cache->phase = known->entries[k];
-                return true;
-            }
+        if (phase != CYCLE_NEVER) {
+            cache->following = cache->known[i];
+            cache->phase = phase;
+            return true;
+        }
     }
     cache->following = NULL;
-    homes_forget(cache);
+    if (cache->at_home)
+        homes_forget(cache);
     return false;
 }
 

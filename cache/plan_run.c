@@ -217,11 +217,11 @@ static void ask_planner(struct cache *cache, struct known *known)
         known->next = schedule;
 }
 
-void cache_window_begin(struct cache *cache, const struct cache_planned_op *ops, unsigned count)
+/* With the lock, which it may release. */
+static int window_begin(struct cache *cache, const struct cache_planned_op *ops, unsigned count, bool alone)
 {
-    pthread_mutex_lock(&cache->lock);
-    while (cache->in_window)
-        pthread_cond_wait(&cache->changed, &cache->lock);
+    int error;
+
     cache->in_window = true;
     if (cache->config.planner && cache->following && !cache->following->answered) {
         struct known *known = cache->following;
@@ -230,8 +230,32 @@ void cache_window_begin(struct cache *cache, const struct cache_planned_op *ops,
         ask_planner(cache, known);
         pthread_mutex_lock(&cache->lock);
     }
-    if (plan_make(cache, ops, count, &cache->plan))
+    error = plan_make(cache, ops, count, alone, &cache->plan);
+    if (error)
         cache->plan = NULL;
+    return error;
+}
+
+/* With the lock: the operations of the window have become part of the history. */
+static void window_end(struct cache *cache, uint32_t length)
+{
+    cache->plan_base += length;
+    cache->plan_position = cache->plan_base;
+    if (cache->plan)
+        plan_free(cache->plan);
+    cache->plan = NULL;
+    cache->last_births = cache->births;
+    cache->births = 0;
+    cache->window++;
+    plan_learn(cache);
+}
+
+void cache_window_begin(struct cache *cache, const struct cache_planned_op *ops, unsigned count)
+{
+    pthread_mutex_lock(&cache->lock);
+    while (cache->in_window)
+        pthread_cond_wait(&cache->changed, &cache->lock);
+    (void)window_begin(cache, ops, count, false);
     pthread_mutex_unlock(&cache->lock);
 }
 
@@ -248,18 +272,50 @@ void cache_window_end(struct cache *cache)
     pthread_mutex_lock(&cache->lock);
     if (cache->plan) {
         plan_step(cache, cache->plan, cache->plan->entries);
-        cache->plan_base += cache->plan->length;
-        cache->plan_position = cache->plan_base;
-        plan_free(cache->plan);
-        cache->plan = NULL;
         cache->timing.on = false;
-        cache->last_births = cache->births;
-        cache->births = 0;
-        cache->window++;
-        plan_learn(cache);
+        window_end(cache, cache->plan->length);
     }
     cache->in_window = false;
     pthread_cond_broadcast(&cache->changed);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/* No round is followed: nothing is believed of what the operation touches. */
+static void step_unplanned(struct cache *cache, const struct cache_planned_op *op)
+{
+    struct segment *segment;
+    uint64_t base;
+    unsigned item;
+
+    cache->plan_position = cache->policy.now = cache->plan_base;
+    for (unsigned k = 0; k < op->count; k++)
+        if (segments_item(&cache->segments, op->touches[k].address, &segment, &base, &item))
+            segment->next_use = segment->claim = 0;
+    cache->timing.on = cache->history.ops && cache->plan_base < TIMING_PATIENCE;
+    cache->timing.position = cache->plan_base;
+}
+
+/*
+ * All of it comes before the operation begins: what is between an operation's begin and end must not keep
+ * others from theirs, since a thread may wait there for what another one is going to do. So nobody is waited
+ * for here, either: where two submit at once, one goes unplanned.
+ */
+void cache_window_alone(struct cache *cache, const struct cache_planned_op *op)
+{
+    int error;
+
+    pthread_mutex_lock(&cache->lock);
+    if (!cache->in_window) {
+        error = window_begin(cache, op, 1, true);
+        if (!error)
+            plan_step(cache, cache->plan, 0);
+        else if (error == -ENOENT)
+            step_unplanned(cache, op);
+        if (!error || error == -ENOENT)
+            window_end(cache, 1);
+        cache->in_window = false;
+        pthread_cond_broadcast(&cache->changed);
+    }
     pthread_mutex_unlock(&cache->lock);
 }
 

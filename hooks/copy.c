@@ -96,6 +96,8 @@ static CUresult copy_begin(struct copy *copy)
     if (graph || touches.mixed)
         return operation_begin(&copy->operation, &touches, copy->stream, copy->per_thread, false, "copy");
     entered = gpu_enter(touches.gpu);
+    if (!copy->blocking && gpu_of_address(copy->dst) && gpu_of_address(copy->src))
+        window_alone(touches.gpu, &touches);
     error = cache_copy_begin(touches.gpu->cache, &copy->operation.op,
                              stream_key_of(copy->stream, copy->per_thread), &copy->dst, &copy->src,
                              copy->size, &copy->in_slot);

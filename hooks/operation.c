@@ -79,7 +79,7 @@ static CUresult fix_others(struct touches *touches, struct name name)
 }
 
 static CUresult begin(struct operation *operation, struct touches *touches, CUstream stream, bool per_thread,
-                      bool open, struct name name)
+                      bool open, bool call, struct name name)
 {
     struct gpu *current = touches->mixed || open ? gpu_current() : NULL;
     CUresult status = window_submit_for(per_thread && !stream ? CU_STREAM_PER_THREAD : stream);
@@ -87,7 +87,7 @@ static CUresult begin(struct operation *operation, struct touches *touches, CUst
     int error;
 
     operation->gpu = NULL;
-    operation->call = false;
+    operation->call = call;
     if (current)
         touches->gpu = current;
     if (status != CUDA_SUCCESS || !touches->gpu)
@@ -102,6 +102,8 @@ static CUresult begin(struct operation *operation, struct touches *touches, CUst
             goto done;
     }
     entered = gpu_enter(touches->gpu);
+    if (!open && !touches->mixed && !call)
+        window_alone(touches->gpu, touches);
     error = open ? cache_op_begin_all(touches->gpu->cache, &operation->op, stream_key_of(stream, per_thread))
                  : cache_op_begin(touches->gpu->cache, &operation->op, stream_key_of(stream, per_thread),
                                   touches->touch, touches->count);
@@ -147,11 +149,8 @@ CUresult operation_begin_call(struct operation *operation, struct touches *touch
     operation->gpu = NULL;
     if (touches->gpu)
         status = call_stream(touches->gpu, &stream);
-    if (status == CUDA_SUCCESS && touches->gpu) {
-        status = begin(operation, touches, stream, false, false, (struct name){"", what});
-        operation->call = true;
-        return status;
-    }
+    if (status == CUDA_SUCCESS && touches->gpu)
+        return begin(operation, touches, stream, false, false, true, (struct name){"", what});
     touches_fini(touches);
     return status;
 }
@@ -161,13 +160,13 @@ CUresult operation_begin(struct operation *operation, struct touches *touches, C
 {
     if (capture_graph(stream, per_thread))
         return operation_begin_call(operation, touches, what);
-    return begin(operation, touches, stream, per_thread, open, (struct name){"", what});
+    return begin(operation, touches, stream, per_thread, open, false, (struct name){"", what});
 }
 
 CUresult operation_begin_launch(struct operation *operation, struct touches *touches, CUstream stream,
                                 bool per_thread, bool open, const char *kernel)
 {
-    return begin(operation, touches, stream, per_thread, open,
+    return begin(operation, touches, stream, per_thread, open, false,
                  (struct name){open ? "open kernel " : "kernel ", kernel});
 }
 

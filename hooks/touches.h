@@ -15,6 +15,7 @@ struct touches {
     bool mixed;      /* it touches another's as well */
     bool failed;     /* out of memory while gathering */
     bool beyond;     /* a range leaves the allocation it starts in */
+    uint64_t kind;   /* of the operation, as struct cache_planned_op's */
     unsigned count, capacity;
     struct cache_touch *touch, inline_touch[TOUCHES_INLINE];
 };
@@ -22,6 +23,7 @@ struct touches {
 static inline void touches_init(struct touches *touches)
 {
     touches->gpu = NULL;
+    touches->kind = 0;
     touches->mixed = touches->failed = touches->beyond = false;
     touches->count = 0;
     touches->capacity = TOUCHES_INLINE;

@@ -17,6 +17,7 @@ enum held_kind { HELD_LAUNCH, HELD_LAUNCH_EX, HELD_COPY, HELD_MEMSET, HELD_FREE 
 
 struct held {
     enum held_kind kind;
+    uint64_t hash; /* by which rounds tell operations apart */
     CUcontext context;
     CUstream stream;
     uint32_t touch_first, touch_count; /* in the window's touches */
@@ -156,14 +157,21 @@ static bool helper_start(void)
     return helper_runs;
 }
 
-/* Whether operations of a stream may be held now. More than one device: their order is not one window's to
- * keep. */
+/*
+ * A window is one device's: one cache plans it, one context submits it. With more devices than one nothing is
+ * held: kernels of one may wait for those of another by words of memory, without a call that would submit them.
+ */
+static bool windows_are_off(void)
+{
+    return options_get()->window == WINDOW_OFF || gpu_at(1);
+}
+
+/* Whether operations of a stream may be held now. */
 static bool may_hold(CUstream stream)
 {
     struct gpu *gpu = gpu_at(0);
 
-    return options_get()->window != WINDOW_OFF && gpu && !gpu_at(1) && cache_under_pressure(gpu->cache) &&
-           stream != CU_STREAM_PER_THREAD &&
+    return !windows_are_off() && gpu && cache_under_pressure(gpu->cache) && stream != CU_STREAM_PER_THREAD &&
            atomic_load_explicit(&captures_active, memory_order_relaxed) == 0;
 }
 
@@ -245,6 +253,18 @@ static bool copy_params(struct held *held, const struct kernel *kernel, const CU
     return true;
 }
 
+/* The function is the same handle in every round; its grid tells uses of different sizes apart. */
+static uint64_t launch_hash(const struct kernel *kernel, const CUlaunchConfig *config)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)kernel->function;
+    const unsigned shape[] = {config->gridDimX,  config->gridDimY,  config->gridDimZ,
+                              config->blockDimX, config->blockDimY, config->blockDimZ};
+
+    for (unsigned i = 0; i < sizeof shape / sizeof *shape; i++)
+        hash = (hash ^ shape[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash;
+}
+
 /* Launches that the driver refuses, and those that record an event of the job's, which others may wait for.
  */
 static bool refused(const struct kernel *kernel, const CUlaunchConfig *config)
@@ -260,10 +280,12 @@ static bool refused(const struct kernel *kernel, const CUlaunchConfig *config)
 }
 
 bool window_hold_launch(const struct kernel *kernel, const CUlaunchConfig *config, bool plain, void **params,
-                        const struct touches *touches, CUresult *status)
+                        struct touches *touches, CUresult *status)
 {
     struct held *held;
 
+    if (touches->gpu && cache_under_pressure(touches->gpu->cache))
+        touches->kind = launch_hash(kernel, config);
     /* What the driver would refuse at once, or cannot be in HBM at once, is refused at once. */
     if (!may_hold(config->hStream) || (kernel->count && !params) || touches->mixed || touches->failed ||
         refused(kernel, config) || !cache_op_fits(gpu_at(0)->cache, touches->touch, touches->count))
@@ -275,6 +297,7 @@ bool window_hold_launch(const struct kernel *kernel, const CUlaunchConfig *confi
         held->launch.function = kernel->function;
         held->launch.config = *config;
         held->launch.name = kernel->name;
+        held->hash = touches->kind;
     }
     return hold_end(held, status);
 }
@@ -290,6 +313,7 @@ bool window_hold_copy(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream st
         return false;
     held = hold_begin(HELD_COPY, stream, touches, 2);
     if (held) {
+        held->hash = HELD_COPY;
         held->copy.dst = dst;
         held->copy.src = src;
         held->copy.size = size;
@@ -312,6 +336,7 @@ bool window_hold_memset(CUdeviceptr dst, unsigned value, unsigned width, size_t 
         held->memset.value = value;
         held->memset.width = width;
         held->memset.count = count;
+        held->hash = HELD_MEMSET;
         TRACE(trace_memset(dst, stream));
     }
     return hold_end(held, status);
@@ -438,6 +463,7 @@ static struct cache_planned_op *describe(const struct window *window)
 
         ops[i] = (struct cache_planned_op){.touches = window->touches + held->touch_first,
                                            .count = held->touch_count,
+                                           .kind = held->hash,
                                            .free_address = held->kind == HELD_FREE ? held->free : 0};
     }
     return ops;
@@ -481,6 +507,14 @@ static CUresult submit_window(struct gpu *gpu, const struct window *window)
         (void)hbmspill_real.cuCtxPopCurrent_v2(&popped);
     free(ops);
     return first_error;
+}
+
+void window_alone(struct gpu *gpu, const struct touches *touches)
+{
+    if (windows_are_off() && cache_under_pressure(gpu->cache))
+        cache_window_alone(gpu->cache, &(struct cache_planned_op){.touches = touches->touch,
+                                                                  .count = touches->count,
+                                                                  .kind = touches->kind});
 }
 
 CUresult window_submit_held(void)

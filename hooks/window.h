@@ -61,15 +61,22 @@ void window_submit_quietly(CUstream stream);
 
 /*
  * Each of these takes the operation if it can be held: true, and *status is what to return to the job. False:
- * it is the caller's, which submits what is held first.
+ * it is the caller's, which submits what is held first. That of a launch notes its kind in touches either
+ * way.
  */
 bool window_hold_launch(const struct kernel *kernel, const CUlaunchConfig *config, bool plain, void **params,
-                        const struct touches *touches, CUresult *status);
+                        struct touches *touches, CUresult *status);
 bool window_hold_copy(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, CUresult *status);
 bool window_hold_memset(CUdeviceptr dst, unsigned value, unsigned width, size_t count, CUstream stream,
                         CUresult *status);
 /* Also one that is not ours to free, so that it stays behind what uses it. */
 bool window_hold_free(CUdeviceptr address, CUstream stream, CUresult *status);
+
+/*
+ * An operation that is not held is about to begin, in its gpu's context: where none ever are
+ * (HBMSPILL_WINDOW, several devices), the cache takes it for a window by itself.
+ */
+void window_alone(struct gpu *gpu, const struct touches *touches);
 
 /* Something that the job takes for one operation was done in part: as when a submission fails. */
 void window_fail(CUresult status);

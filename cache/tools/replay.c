@@ -180,6 +180,30 @@ static int submit_one(struct replay *replay, const struct tape_event *event,
     return error ? error : note_launch(replay, event);
 }
 
+/* As hooks/window.c: launches, copies within the device and memsets. */
+static bool holdable(const struct tape_event *event)
+{
+    return event->kind == TAPE_LAUNCH || event->kind == TAPE_MEMSET ||
+           (event->kind == TAPE_COPY && event->form == TAPE_INSIDE && !event->blocking);
+}
+
+/* By which rounds tell operations apart. */
+static uint64_t kind_of(const struct tape_event *event)
+{
+    return (uint64_t)event->kind << 32 | (tape_is_launch(event->kind) ? event->name : 0);
+}
+
+/* Where nothing is held, an operation is a window by itself. */
+static void go_alone(struct replay *replay, const struct tape_event *event, const struct cache_touch *touches)
+{
+    struct cache_planned_op op = {.touches = touches, .count = event->count, .kind = kind_of(event)};
+
+    if (replay->config->window || !holdable(event) || !cache_under_pressure(replay->cache))
+        return;
+    simulation_host(replay->simulation, MACHINE_HOST_PLAN);
+    cache_window_alone(replay->cache, &op);
+}
+
 static int submit_held(struct replay *replay)
 {
     uint32_t count = replay->held_count, touch = 0;
@@ -196,6 +220,7 @@ static int submit_held(struct replay *replay)
             .touches = is_free ? NULL : replay->touches + touch,
             .count = event->count,
             .free_address = is_free ? replay->addresses[event->id] : 0,
+            .kind = kind_of(event),
         };
         touch += event->count;
     }
@@ -219,22 +244,14 @@ static bool stream_held(const struct replay *replay, uint32_t stream)
     return false;
 }
 
-/* As hooks/window.c: closed launches, copies within the device, memsets, and frees behind one of them. */
+/* What can be held, and frees behind it. */
 static bool may_hold(const struct replay *replay, const struct tape_event *event)
 {
     if (!replay->config->window || !cache_under_pressure(replay->cache))
         return false;
-    switch (event->kind) {
-    case TAPE_LAUNCH:
-    case TAPE_MEMSET:
-        return true;
-    case TAPE_COPY:
-        return event->form == TAPE_INSIDE && !event->blocking;
-    case TAPE_FREE: /* with nothing held there is nothing to stay behind of */
+    if (event->kind == TAPE_FREE) /* with nothing held there is nothing to stay behind of */
         return event->stream != TAPE_NO_STREAM && stream_held(replay, event->stream);
-    default:
-        return false;
-    }
+    return holdable(event);
 }
 
 static int copy_now(struct replay *replay, const struct tape_event *event)
@@ -242,6 +259,7 @@ static int copy_now(struct replay *replay, const struct tape_event *event)
     const struct tape_touch *touches = &replay->tape->touches[event->first];
     uint64_t dst = 0, src = 0, dst_before, src_before;
     struct cache_op op;
+    uint32_t held;
     bool in_slot = false;
     int error;
 
@@ -253,6 +271,12 @@ static int copy_now(struct replay *replay, const struct tape_event *event)
     }
     if (event->form == TAPE_INSIDE && !src) /* within one allocation */
         src = dst;
+    held = replay->touch_count;
+    error = touches_add(replay, event);
+    if (error)
+        return error;
+    go_alone(replay, event, replay->touches + held);
+    replay->touch_count = held;
     dst_before = dst;
     src_before = src;
     error = cache_copy_begin(replay->cache, &op, key_of(replay, event->stream), &dst, &src,
@@ -322,6 +346,8 @@ static int play(struct replay *replay, uint32_t index)
         return copy_now(replay, event);
     held = replay->touch_count; /* of what stays held, in other streams */
     error = touches_add(replay, event);
+    if (!error)
+        go_alone(replay, event, replay->touches + held);
     if (!error) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): replay_run frees the touches */
         error = submit_one(replay, event, replay->touches + held);
     replay->touch_count = held;
