@@ -1,8 +1,9 @@
 """scripts/bench jobs: the jobs of tests/jobs/bench_*.py replayed on machines too small for them. All times are modelled.
 
-Records each job once on the synthetic GPU, replays it for every row on every processor, computes the fluid bound for each
-machine, prints one table and the figures. Exit: 0; 1 where something failed or an efficiency is above 1.01. That a figure is
-not reached is no failure: it is what the table is for.
+Records each job once on the synthetic GPU, replays it for every row, computes the fluid bound for each machine, prints every row
+as it comes and the figures in the end. Rows and bounds are kept in build/bench by what they depend on, and the file of --json is
+written anew with every row: a bench that was stopped goes on where it was. The most telling rows come first. Exit: 0; 1 where
+something failed or an efficiency is above 1.01. That a figure is not reached is no failure: it is what the table is for.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import concurrent.futures
 import os
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -21,6 +23,7 @@ import rows  # noqa: E402
 import runs  # noqa: E402
 
 GIB = 1 << 30
+BEGIN = time.monotonic()
 
 
 def numbers(text):
@@ -50,6 +53,9 @@ def parse_arguments():
     parser.add_argument("--driver-scales", type=numbers, default=[0.5, 2.0], help="driver costs to repeat the rows at")
     parser.add_argument("--slots", type=int, default=128, help="finest runs of launches for the bound")
     parser.add_argument("--rounds", type=int, default=8, help="recorded")
+    parser.add_argument("--limit", type=int, default=450, help="seconds for one replay")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="rows worked at at once; default: processors")
+    parser.add_argument("--time", type=float, help="seconds after which no more rows are begun")
     parser.add_argument("--quick", action="store_true", help="one machine for each job: 1.25, 0.5; costs as they are")
     options = parser.parse_args()
     if options.quick:
@@ -59,64 +65,135 @@ def parse_arguments():
     return options
 
 
-def machines(options, jobs):
+def wanted_rows(options, jobs):
+    """[(machine, plan)], in the order of the table."""
+    machines = []
     for job in jobs:
         for ratio in options.ratios:
-            for transfer in options.transfer:
-                yield rows.Machine(job, ratio, transfer)
+            machines += [rows.Machine(job, ratio, transfer) for transfer in options.transfer]
             if ratio in (1.25, 1.5):
-                for link in options.links:
-                    yield rows.Machine(job, ratio, None, link)
-
-
-def measure(options, jobs, plans):
-    """All rows: every machine and plan, then the machines with scaled links again at other driver costs."""
-    wanted = [(m, plan) for m in machines(options, jobs) for plan in plans]
+                machines += [rows.Machine(job, ratio, None, link) for link in options.links]
+    wanted = [(machine, plan) for machine in machines for plan in options.plan]
     wanted += [
         (rows.Machine(m.job, m.ratio, m.transfer, m.link, scale), plan)
         for scale in options.driver_scales
         for m, plan in wanted
         if m.transfer is not None and plan != "lru"
     ]
-    # A bound is computed once for its machine, before the plans need it, by whoever comes first.
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        bounds = {}
-        for machine, _ in wanted:
-            key = tuple([machine.job.name, *machine.options()])
-            if key not in bounds:
-                bounds[key] = pool.submit(rows.bound_of, machine, options.slots)
-        for future in concurrent.futures.as_completed(bounds.values()):
-            future.result()
-        runs.say(f"{len(bounds)} bounds; {len(wanted)} rows to replay")
-        table, shown = [], time.monotonic()
-        for row in pool.map(lambda one: rows.row_of(one[0], one[1], plans[one[1]], options.slots), wanted):
-            table.append(row)
-            if time.monotonic() - shown > 20:
-                shown = time.monotonic()
-                runs.say(f"{len(table)} of {len(wanted)} rows")
-        return table
+    return wanted
 
 
-def show_rows(table):
-    print(
-        f"\n{'job':12} {'ratio':>5} {'link':>6} {'transfer':>8} {'plan':8} {'slowdown':>8} {'from 3rd':>8} "
-        f"{'bound':>7} {'eff.':>6} "
-        f"{'in GiB':>7} {'out GiB':>7} {'stalled ms':>10} {'calls/unit':>10}"
-    )
-    for row in table:
-        if row["driver_scale"] != 1.0:
-            continue
-        head = f"{row['job']:12} {row['ratio']:5g} {row['link']:>6} {row['transfer']:8g} {row['plan']:8}"
-        if not row["fits"]:
-            print(f"{head} {row['why']}" + ("; no schedule of swaps can do it" if figures.impossible(row) else ""))
-            continue
-        least = row["bound"] / row["compute_seconds"] if row["bound"] else None
-        print(
-            f"{head} {row['slowdown']:8.3f} {figures.number(row['slowdown_from_third']):>8} "
-            f"{figures.number(least):>7} {figures.number(row['efficiency']):>6} "
-            f"{row['in_bytes'] / GIB:7.2f} {row['out_bytes'] / GIB:7.2f} {row['stalled'] * 1e3:10.2f} "
-            f"{figures.number(figures.calls_a_unit(row), 1):>10}"
+def rank(row):
+    """Of (machine, plan): what says most goes first, and a job that takes long behind others."""
+    machine, plan = row
+    middle = machine.transfer == 0.5 and machine.ratio in (1.0, 1.25, 1.5)
+    kind = (machine.driver_scale != 1.0) * 4 or (machine.transfer is None) * 3 or (plan == "lru") * 2 or (not middle)
+    return kind, machine.job.launches > 2000
+
+
+class Table:
+    """The rows there are, in the order of the table; shown and written as they come."""
+
+    def __init__(self, options, jobs, model):
+        self.options, self.jobs, self.model = options, jobs, model
+        self.wanted = wanted_rows(options, jobs)
+        self.found = {}
+        self.lock = threading.Lock()
+
+    @property
+    def rows(self):
+        return [self.found[one] for one in self.wanted if one in self.found]
+
+    def work(self, one):
+        """A row, unless the time is over: nothing."""
+        if self.options.time and time.monotonic() - BEGIN > self.options.time:
+            return
+        row, kept = rows.row_of(*one, self.options.slots, self.options.limit)
+        with self.lock:
+            self.found[one] = row
+            show_row(row, kept)
+            self.write()
+
+    def write(self):
+        if not self.options.json:
+            return
+        table = self.rows
+        found, comparisons = figures.figures(table), compared(table)
+        rows.write_json(
+            self.options.json,
+            {
+                "modelled": True,
+                "machine": self.model,
+                "slots": self.options.slots,
+                "traces": {job.name: job.key for job in self.jobs},
+                "complete": len(table) == len(self.wanted),
+                "rows": table,
+                "figures": [vars(figure) | {"verdict": figure.verdict} for figure in found],
+                "comparisons": {name: ratio for name, (ratio, _) in comparisons.items()},
+            },
         )
+
+    def measure(self):
+        with concurrent.futures.ThreadPoolExecutor(self.options.processes) as pool:
+            futures = [pool.submit(self.work, one) for one in sorted(self.wanted, key=rank)]
+            try:
+                for future in concurrent.futures.as_completed(futures):
+                    future.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+
+def show_head():
+    print(
+        f"\n{'job':12} {'ratio':>5} {'link':>6} {'transfer':>8} {'driver':>6} {'plan':8} {'slowdown':>8} {'from 3rd':>8} "
+        f"{'bound':>7} {'eff.':>6} {'in GiB':>7} {'out GiB':>7} {'stalled ms':>10} {'late %':>7} {'calls/unit':>10} "
+        f"{'took s':>7}",
+        flush=True,
+    )
+
+
+def show_row(row, kept):
+    """kept: it was there already."""
+    head = (
+        f"{row['job']:12} {row['ratio']:5g} {row['link']:>6} {row['transfer']:8g} x{row['driver_scale']:<5g} {row['plan']:8}"
+    )
+    if not row["fits"]:
+        why = row["why"] + ("; no schedule of swaps can do it" if figures.impossible(row) else "")
+        print(f"{head} {why}", flush=True)
+        return
+    least = row["bound"] / row["compute_seconds"] if row["bound"] else None
+    late = 100 * row["late_bytes"] / row["in_bytes"] if row["in_bytes"] else None
+    took = "kept" if kept else f"{row['replay_seconds']:.1f}"
+    print(
+        f"{head} {row['slowdown']:8.3f} {figures.number(row['slowdown_from_third']):>8} "
+        f"{figures.number(least):>7} {figures.number(row['efficiency']):>6} "
+        f"{row['in_bytes'] / GIB:7.2f} {row['out_bytes'] / GIB:7.2f} {row['stalled'] * 1e3:10.2f} "
+        f"{figures.number(late, 2):>7} {figures.number(figures.calls_a_unit(row), 1):>10} {took:>7}",
+        flush=True,
+    )
+
+
+def show_efficiencies(table):
+    """Jobs by ratios: the efficiencies of the best plan there is, for the transfers in turn."""
+    cells = collections.defaultdict(list)
+    for row in table:
+        if row["link"] == "scaled" and row["driver_scale"] == 1.0 and row["plan"] != "lru":
+            cells[row["plan"], row["job"], row["ratio"]].append(row)
+    ratios = sorted({key[2] for key in cells})
+    transfers = sorted({row["transfer"] for rows_ in cells.values() for row in rows_})
+    print(f"\nefficiency, at transfers of {', '.join(f'{t:g}' for t in transfers)}" + " " * 20)
+    print(f"{'plan':8} {'job':12}" + "".join(f" {ratio:>20g}" for ratio in ratios))
+    for plan, job in sorted({key[:2] for key in cells}):
+        line = f"{plan:8} {job:12}"
+        for ratio in ratios:
+            by_transfer = {row["transfer"]: row for row in cells.get((plan, job, ratio), [])}
+            texts = [
+                "-" if t not in by_transfer else figures.number(by_transfer[t]["efficiency"]) if by_transfer[t]["fits"] else "none"
+                for t in transfers
+            ]
+            line += f" {' '.join(texts):>20}"
+        print(line)
 
 
 def show_means(table):
@@ -141,26 +218,25 @@ def show_figures(table):
     for figure in found:
         short = "-" if figure.short is None else f"{figure.short} of {figure.rows}"
         print(f"{figure.name:52} {figure.target:36} {figure.reached:44} {short:>9}  {figure.verdict}")
-    comparisons = {}
-    for plan in ("greedy", "optimal"):
+    for name, (ratio, count) in compared(table).items():
+        print(f"{name:52} {'times as fast':36} {figures.number(ratio, 2)} (mean of {count})")
+
+
+def compared(table):
+    """{a plan against another: (its mean, of how many rows)}"""
+    return {
+        f"{plan} against {name}": figures.ratios_to(table, plan, value)
+        for plan in ("greedy", "optimal")
         for name, value in (
             ("lru without prefetch", lambda row: row["round_seconds"]),
             ("demand paging as published", lambda row: row["demand_paging_seconds"]),
-        ):
-            ratio, count = figures.ratios_to(table, plan, value)
-            comparisons[f"{plan} against {name}"] = ratio
-            print(f"{f'{plan} against {name}':52} {'times as fast':36} {figures.number(ratio, 2)} (mean of {count})")
-    return found, comparisons
+        )
+    }
 
 
 def main():
     options = parse_arguments()
     subprocess.run(["make", "-s", "-C", runs.BUILD, "all", "cache/tools/hbmspill-replay", "cache/tools/hbmspill-plan"], check=True, stdout=sys.stderr)
-    known, unknown = rows.plans_known()
-    plans = {plan: known[plan] for plan in options.plan if plan in known}
-    missing = [plan for plan in options.plan if plan in unknown]
-    if missing:
-        print(f"NOTE: hbmspill-replay has no --plan: no rows for {', '.join(missing)}; greedy is its default")
     model = rows.file_hash(rows.MACHINE)
     try:
         jobs = [rows.Job(recording.record(name, options.rounds, rows.live_bytes)) for name in options.jobs]
@@ -171,35 +247,26 @@ def main():
                 f"(a byte stands for {job.scale:g}), largest operation {100 * job.largest / job.live:.1f} %, "
                 f"compute {job.compute * 1e3:.1f} ms; trace {job.key}"
             )
-        table = measure(options, jobs, plans)
+        table = Table(options, jobs, model)
+        show_head()
+        table.measure()
     except recording.Failed as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    show_rows(table)
-    show_means(table)
-    found, comparisons = show_figures(table)
-    wrong = figures.too_good(table)
+    if len(table.rows) < len(table.wanted):
+        print(f"NOTE: the time was over: {len(table.rows)} of {len(table.wanted)} rows")
+    table.write()
+    show_efficiencies(table.rows)
+    show_means(table.rows)
+    show_figures(table.rows)
+    wrong = figures.too_good(table.rows)
     for row in wrong:
         machine = " ".join(str(row[name]) for name in ("job", "ratio", "link", "transfer", "plan", "driver_scale"))
         print(f"FAIL: efficiency {row['efficiency']:.4f} is above {figures.MOST_EFFICIENT}: {machine}")
-    coarse = [row for row in table if row["bound_refinement"] is not None and row["bound_refinement"] >= 0.01]
+    coarse = [row for row in table.rows if row["bound_refinement"] is not None and row["bound_refinement"] >= 0.01]
     if coarse:
         worst = max(row["bound_refinement"] for row in coarse)
         print(f"NOTE: the bound's last refinement moved it by 1 % or more in {len(coarse)} rows, at most {100 * worst:.1f} %")
-    if options.json:
-        rows.write_json(
-            options.json,
-            {
-                "modelled": True,
-                "machine": model,
-                "slots": options.slots,
-                "traces": {job.name: job.key for job in jobs},
-                "missing_plans": missing,
-                "rows": table,
-                "figures": [vars(figure) | {"verdict": figure.verdict} for figure in found],
-                "comparisons": comparisons,
-            },
-        )
     return 1 if wrong else 0
 
 

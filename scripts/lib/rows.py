@@ -1,18 +1,22 @@
 """Rows of the bench: one job on one machine under one plan, replayed and compared with the fluid bound. All times are modelled.
 
-A machine is HBM (live bytes over a ratio), a link and a scale of what driver calls cost. Bounds are kept in build/bench by what
-they depend on, replays are not. Sizes are bytes of the job that the trace stands for (Machine.scale), times seconds.
+A machine is HBM (live bytes over a ratio), a link and a scale of what driver calls cost. Replays and bounds are kept in build/bench
+by all they depend on, the programs that made them included, each for itself: a bench that was interrupted goes on where it was.
+Sizes are bytes of the job that the trace stands for (Machine.scale), times seconds.
 """
 
 import dataclasses
+import functools
 import hashlib
 import importlib.machinery
 import importlib.util
 import json
 import os
 import re
+import statistics
 import subprocess
 import tempfile
+import threading
 
 import recording
 import runs
@@ -23,16 +27,16 @@ BOUND = os.path.join(runs.TOP, "scripts", "bound")
 MACHINE = os.path.join(runs.TOP, "model", "machine.h")
 SPARE = 1.02  # of live bytes in whole frames, at ratio 1
 FAULT_SECONDS, FAULT_BYTES = 20e-6, 2 << 20  # demand paging as published: a group of faults
-PLANS = {
-    "lru": ["--policy", "lru", "--window", "off"],
-    "greedy": ["--plan", "greedy"],
-    "optimal": ["--plan", "optimal"],
-}
-# What is counted: rounds from the twelfth on, of twenty, when plans are made and pinned memory is there. The mean of the recorded
-# rounds from the third on is in the row beside it.
+# What is counted with a plan: rounds from the twelfth on, of twenty, when plans are made and pinned memory is there; without one the
+# recorded rounds from the third on. The mean of these is in every row.
 PLANNED = ["--repeat", "12", "--steady", "12"]
+PLANS = {
+    "lru": ["--policy", "lru", "--window", "off", "--plan", "off", "--prefetch", "off"],
+    "greedy": ["--plan", "greedy", *PLANNED],
+    "optimal": ["--plan", "optimal", *PLANNED],
+}
 PLAN_TIMED = (1.25, 0.5, 1.0)  # ratio, transfer, driver costs: where the time to plan is measured
-LIMIT = 600  # seconds for one replay
+FIRST_STEADY = 2  # rounds ahead of those that are counted without a plan
 
 
 def load_bound():
@@ -62,14 +66,6 @@ def write_json(path, value):
         file.write("\n")
     os.chmod(file.name, 0o644)
     os.replace(file.name, path)
-
-
-def plans_known():
-    """The plans hbmspill-replay can be asked for: {plan: its options}, and those it cannot."""
-    usage = subprocess.run([REPLAY, "--help"], capture_output=True, text=True, check=False).stderr
-    if "--plan" in usage:
-        return dict(PLANS), []
-    return {"lru": PLANS["lru"], "greedy": []}, ["optimal"]
 
 
 def load_tape(path, scale=1.0):
@@ -132,72 +128,103 @@ class Machine:
         return ["--hbm", str(self.hbm), "--link", link, "--size-scale", str(self.job.scale)]
 
 
+class Kept:
+    """A directory of answers, by all they depend on. An answer is worked out by one thread, while others wait for it."""
+
+    def __init__(self, directory):
+        self.directory = os.path.join(recording.DIRECTORY, directory)
+        self.locks, self.lock = {}, threading.Lock()
+
+    def get(self, name, depends, work):
+        """(the answer, whether it was kept). name: begins the file's."""
+        path = os.path.join(self.directory, f"{name}-{hashlib.sha256(repr(depends).encode()).hexdigest()[:16]}.json")
+        with self.lock:
+            lock = self.locks.setdefault(path, threading.Lock())
+        with lock:
+            try:
+                with open(path) as file:
+                    return json.load(file), True
+            except (OSError, ValueError):
+                pass
+            answer = work()
+            os.makedirs(self.directory, exist_ok=True)
+            write_json(path, answer)
+            return answer, False
+
+
+BOUNDS, REPLAYS = Kept("bounds"), Kept("rows")
+
+
 def bound_of(machine, slots):
     """What scripts/bound says of it: a dictionary, {} where the job does not fit."""
     job = machine.job
     if machine.hbm >= job.live:  # nothing has to move
         return {"bound_seconds": job.compute, "slots": 0, "refinement": 0.0}
     options = [*machine.options(), "--slots", str(slots)]
-    name = hashlib.sha256(repr((job.key, options, file_hash(BOUND, MACHINE))).encode()).hexdigest()[:16]
-    kept = os.path.join(recording.DIRECTORY, "bounds", f"{job.name}-{name}.json")
-    try:
-        with open(kept) as file:
-            return json.load(file)
-    except (OSError, ValueError):
-        pass
-    done = subprocess.run([runs.PYTHON, BOUND, job.record, *options, "--json"], capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 3):
-        raise recording.Failed(f"scripts/bound ended with {done.returncode}: {done.stderr.strip()}")
-    said = json.loads(done.stdout) if done.returncode == 0 else {}
-    os.makedirs(os.path.dirname(kept), exist_ok=True)
-    write_json(kept, said)
-    return said
+
+    def work():
+        done = subprocess.run([runs.PYTHON, BOUND, job.record, *options, "--json"], capture_output=True, text=True, check=False)
+        if done.returncode not in (0, 3):
+            raise recording.Failed(f"scripts/bound ended with {done.returncode}: {done.stderr.strip()}")
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    return BOUNDS.get(job.name, (job.key, options, file_hash(BOUND, MACHINE)), work)[0]
 
 
-def replay(machine, options):
-    """What hbmspill-replay says of it: (a dictionary, why not or None). Each starts without a plan that is kept."""
-    command = [REPLAY, machine.job.trace, *machine.options(), *options, "--driver-scale", str(machine.driver_scale)]
-    with tempfile.TemporaryDirectory(prefix="bench-") as empty:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("HBMSPILL")} | {"XDG_CACHE_HOME": empty}
+def plan_seconds(machine, cycle, directory):
+    """Processor time of hbmspill-plan for the round that replay found and wrote to the file `cycle'; None where it found none."""
+    if not os.path.exists(cycle):
+        return None
+    null = subprocess.DEVNULL
+    process = subprocess.Popen([PLAN, cycle, "-o", os.path.join(directory, "plan")], stdout=null, stderr=null)  # it limits itself
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 3):
+        raise recording.Failed(f"hbmspill-plan ended with {process.returncode} for {machine.job.name}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def replay(machine, options, limit, timed):
+    """What hbmspill-replay says of the machine, a dictionary with what it cost; {"why": text} where there is no result. Each starts
+    without a plan that is kept. timed: "plan_seconds" is measured, too."""
+    job = machine.job
+    command = [REPLAY, job.trace, *machine.options(), *options, "--driver-scale", str(machine.driver_scale)]
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("HBMSPILL")} | {"XDG_CACHE_HOME": directory}
+        cycle = os.path.join(directory, "cycle")
+        begin = os.times()
         try:
             done = subprocess.run(
-                [*command, "--json"], env=environment, capture_output=True, text=True, check=False, timeout=LIMIT
+                [*command, "--json", *(["--cycle", cycle] if timed else [])],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=limit,
             )
             if done.returncode == 3:
                 text = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
-                return {}, " ".join(re.findall(r"does not fit: .*", text)) or "does not fit"
+                return {"why": " ".join(re.findall(r"does not fit: .*", text)) or "does not fit"}
         except subprocess.TimeoutExpired:
-            return {}, f"replay took longer than {LIMIT} s"
-    if done.returncode:
-        raise recording.Failed(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
-    said = json.loads(done.stdout)
-    if said["period"] != machine.job.launches:
-        raise recording.Failed(f"{machine.job.name}: replay found a round of {said['period']} launches, the bound another")
-    return said["rows"][0], None
+            return {"why": f"replay took longer than {limit} s"}
+        if done.returncode:
+            raise recording.Failed(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
+        said = json.loads(done.stdout)
+        if said["period"] != job.launches:
+            raise recording.Failed(f"{job.name}: replay found a round of {said['period']} launches, the bound another")
+        took = os.times().elapsed - begin.elapsed
+        row = said["rows"][0] | {"replay_seconds": took, "remarks": done.stderr.strip()}
+        if timed:
+            row["plan_seconds"] = plan_seconds(machine, cycle, directory)
+        return row
 
 
-def plan_seconds(machine):
-    """Processor time of hbmspill-plan for the round that replay finds on it; None where it finds none."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        cycle, plan = os.path.join(directory, "cycle"), os.path.join(directory, "plan")
-        command = [REPLAY, machine.job.trace, *machine.options(), *PLANS["greedy"], "--cycle", cycle]
-        subprocess.run(command, capture_output=True, check=False, timeout=LIMIT)
-        if not os.path.exists(cycle):
-            return None
-        null = subprocess.DEVNULL
-        process = subprocess.Popen([PLAN, cycle, "-o", plan], stdout=null, stderr=null)  # it limits itself
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode not in (0, 3):
-            raise recording.Failed(f"hbmspill-plan ended with {process.returncode} for {machine.job.name}")
-        return usage.ru_utime + usage.ru_stime
-
-
-def row_of(machine, plan, options, slots):
-    """One row, as in the JSON file. slowdown is against the job's kernels back to back: what graphs come to."""
+def row_of(machine, plan, slots, limit):
+    """(one row, as in the JSON file; whether its replay was kept). slowdown is against the job's kernels back to back: what graphs
+    come to."""
     job, rates = machine.job, machine.rates
-    timed = (machine.ratio, machine.transfer, machine.driver_scale)
     preset = round((job.live - machine.hbm) / rates[0] / job.compute, 3)
+    timed = (plan, *PLAN_TIMED) == ("optimal", machine.ratio, machine.transfer, machine.driver_scale)
     row = {
         "job": job.name,
         "ratio": machine.ratio,
@@ -211,32 +238,41 @@ def row_of(machine, plan, options, slots):
         "frame_bytes": job.frame(machine.hbm),
         "compute_seconds": job.compute,
     }
+    depends = (job.key, machine.options(), PLANS[plan], machine.driver_scale, limit, timed, _programs(timed))
+    said, kept = REPLAYS.get(f"{job.name}-{plan}", depends, lambda: replay(machine, PLANS[plan], limit, timed))
     least = bound_of(machine, slots)
-    said, why = replay(machine, [*options, *PLANNED])
     row["bound"] = least.get("bound_seconds")
     row["bound_slots"], row["bound_refinement"] = least.get("slots"), least.get("refinement")
-    row["fits"] = not why
-    if why:
-        return row | {"why": why}
+    row["fits"] = "why" not in said
+    if not row["fits"]:
+        return row | {"why": said["why"]}, kept
     took = said["round_seconds"]
-    early = replay(machine, options)[0] if machine.driver_scale == 1.0 else {}
+    third = said["each_round_seconds"][FIRST_STEADY : job.rounds]
     return row | {
         "round_seconds": took,
         "slowdown": took / job.compute,
-        "slowdown_from_third": early["round_seconds"] / job.compute if early else None,
+        "slowdown_from_third": statistics.fmean(third) / job.compute,
         "efficiency": row["bound"] / took if row["bound"] else None,
         "in_bytes": said["in_bytes"],
         "out_bytes": said["out_bytes"],
         "stalled": said["stalled_seconds"],
         "driver_seconds": said["driver_seconds"],
-        "late_bytes": said.get("round_late_bytes"),
+        "late_bytes": said["round_late_bytes"],
         "binding_calls": said["binding_calls"],
         "moved_units": said["moved_frames"],
-        "plan_seconds": plan_seconds(machine) if (plan, *PLAN_TIMED) == ("optimal", *timed) else None,
+        "replay_seconds": said["replay_seconds"],
+        "remarks": said["remarks"],
+        "plan_seconds": said.get("plan_seconds"),
         "demand_paging_seconds": job.compute
         + said["in_bytes"] / FAULT_BYTES * FAULT_SECONDS
         + said["in_bytes"] / rates[0]
         + said["out_bytes"] / rates[1]
         if plan == "lru"
         else None,
-    }
+    }, kept
+
+
+@functools.cache
+def _programs(timed):
+    """What makes a replay what it is besides its options: machine.h is compiled into the programs."""
+    return file_hash(REPLAY, PLAN) if timed else file_hash(REPLAY)
