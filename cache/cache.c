@@ -132,6 +132,7 @@ int cache_stream_index(struct cache *cache, struct stream_key stream, unsigned *
 int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct cache_failure *failure)
 {
     struct segment *segment;
+    struct moment moment;
     struct edges uses;
     unsigned item;
     int error;
@@ -143,7 +144,10 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
         error = -ENOMEM;
         goto unlock;
     }
-    error = segments_take_item(&cache->segments, size, &segment, &item);
+    moment = (struct moment){.window = cache->window, .phase = cache->phase};
+    if (cache->following)
+        moment.round = cache->following->hash | 1;
+    error = segments_take_item(&cache->segments, size, &moment, &segment, &item);
     if (error) {
         error = -ENOSPC;
         goto unlock;

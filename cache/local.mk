@@ -40,6 +40,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/known_distance.c \
 	%D%/operation.c \
 	%D%/operation.h \
+	%D%/place.c \
+	%D%/place.h \
 	%D%/plan.c \
 	%D%/plan.h \
 	%D%/plan_known.c \

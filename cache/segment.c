@@ -198,45 +198,99 @@ static struct segment *segment_make(struct segments *segments, struct size_class
 }
 
 /*
- * The first of a class's list that may be given out. A new owner comes after all uses of the segment; where
- * some of them stand behind a host function, it would wait for that too.
+ * A new owner comes after all uses of the segment; where some of them stand behind a host function, it would
+ * wait for that too.
  */
-static struct segment *first_free(const struct segments *segments, struct segment *list)
+static bool may_give(const struct segments *segments, const struct segment *segment)
 {
     struct streams *streams = segments->frames->streams;
-    struct segment *segment;
+    struct edges edges;
 
     if (!streams->holds)
-        return list;
-    for (segment = list; segment; segment = segment->class_next) {
-        struct edges edges = segment_uses(segment);
+        return true;
+    edges = segment_uses(segment);
+    edges_merge(&edges, &segment->ready);
+    return !streams_behind(streams, &edges);
+}
 
-        edges_merge(&edges, &segment->ready);
-        if (!streams_behind(streams, &edges))
-            break;
-    }
-    return segment;
+/* The first of a class's list that may be given out; `others': also one that is kept for a birth of a round.
+ */
+static struct segment *first_free(const struct segments *segments, struct segment *list, bool others)
+{
+    struct segment *segment;
+
+    LL_FOREACH2(list, segment, class_next)
+    if ((others || !place_kept(segment)) && may_give(segments, segment))
+        return segment;
+    return NULL;
+}
+
+static struct segment *find_free(const struct segments *segments, const struct size_class *class, bool others)
+{
+    struct segment *segment = first_free(segments, class->open, others);
+
+    return segment ? segment : first_free(segments, class->dead, others);
 }
 
 /* A packed segment pays once its size is common; the first few of a size stand alone. */
-int segments_take_item(struct segments *segments, uint64_t size, struct segment **out, unsigned *item)
+static struct segment *make_one(struct segments *segments, struct size_class *class, int *error)
+{
+    struct segment *segment =
+        segment_make(segments, class, class->live_items + 1 >= class->pack ? class->pack : 1, error);
+
+    if (segment)
+        class_insert(&class->dead, segment);
+    return segment;
+}
+
+/* Addresses cost page tables and records of segments: for births in rounds so many bytes for one of HBM at
+ * most. */
+enum { ADDRESSES = 16 };
+
+/*
+ * That of a round ago; else one that nobody comes back to; else, for a birth in a round, a new one, so that
+ * each has its own; else the lowest.
+ */
+static struct segment *choose(struct segments *segments, struct size_class *class, uint64_t name, int *error)
+{
+    struct segment *segment = name ? place_find(segments, name) : NULL;
+
+    if (segment && !segment->live_items && may_give(segments, segment))
+        return segment;
+    segment = find_free(segments, class, false);
+    if (segment)
+        return segment;
+    if (name && segments->extra < ADDRESSES * segments->frames->limit) {
+        segment = make_one(segments, class, error);
+        if (segment) {
+            segments->extra += segment->size;
+            return segment;
+        }
+    }
+    segment = class->places ? find_free(segments, class, true) : NULL;
+    return segment ? segment : make_one(segments, class, error);
+}
+
+int segments_take_item(struct segments *segments, uint64_t size, const struct moment *moment,
+                       struct segment **out, unsigned *item)
 {
     struct size_class *class = class_find(segments, size);
     struct segment *segment;
+    uint64_t name;
     int error;
 
     if (!class)
         return -ENOMEM;
-    segment = first_free(segments, class->open);
-    if (!segment && (segment = first_free(segments, class->dead))) {
+    name = place_birth(class, moment);
+    segment = choose(segments, class, name, &error);
+    if (!segment)
+        return error;
+    if (name)
+        place_keep(segments, segment, name);
+    else
+        place_forget(segments, segment);
+    if (!segment->live_items) {
         CLASS_DELETE(class->dead, segment);
-        class_insert(&class->open, segment);
-    }
-    if (!segment) {
-        segment =
-            segment_make(segments, class, class->live_items + 1 >= class->pack ? class->pack : 1, &error);
-        if (!segment)
-            return error;
         class_insert(&class->open, segment);
     }
     *item = (unsigned)__builtin_ctz(~segment->live_mask);
@@ -366,6 +420,7 @@ void segments_destroy(struct segments *segments)
 {
     struct size_class *class, *next_class;
 
+    places_free(segments);
     arena_free(&segments->records);
     for (class = segments->classes; class; class = next_class) {
         next_class = class->next;

@@ -20,6 +20,7 @@
 #include "cache/dearest.h"
 #include "cache/frame.h"
 #include "cache/history.h"
+#include "cache/place.h"
 #include "cache/slot.h"
 #include <stddef.h>
 
@@ -44,8 +45,12 @@ struct size_class {
     uint64_t item_size;
     unsigned pack; /* items in a packed segment */
     uint64_t live_items;
-    struct segment *open; /* segments with free items and live ones */
-    struct segment *dead; /* segments without live items, most recently freed first */
+    struct segment *open;  /* segments with free items and live ones */
+    struct segment *dead;  /* segments without live items */
+    uint64_t births;       /* items given out so far */
+    uint64_t places;       /* segments kept for births of a round */
+    struct moment moment;  /* of the last birth in a round */
+    uint32_t births_since; /* at that moment */
     struct size_class *next;
 };
 
@@ -88,6 +93,7 @@ struct segment {
     struct segment *class_prev, *class_next; /* size_class list */
     struct segment *all_prev, *all_next;
     uint64_t asked[SEGMENT_PACK]; /* per item: the size the job asked for */
+    struct place *place;          /* the birth it is kept for, or NULL (place.h) */
     struct dearest_mark cost;
     struct history_mark seen;
     unsigned pieces, filled_pieces;
@@ -146,6 +152,8 @@ struct segments {
     struct size_class *classes;
     struct segment *all;
     struct arena records;
+    struct place *places; /* by name */
+    uint64_t extra;       /* bytes of segments made so that births have addresses of their own */
 };
 
 void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,
@@ -164,8 +172,12 @@ void segments_expect(const struct segments *segments, uint64_t address);
 bool segments_item(const struct segments *segments, uint64_t address, struct segment **segment,
                    uint64_t *base, unsigned *item);
 
-/* Takes an item of that size: -ENOMEM where there is neither address space nor memory for the records. */
-int segments_take_item(struct segments *segments, uint64_t size, struct segment **segment, unsigned *item);
+/*
+ * Takes an item of that size, at a moment (place.h): -ENOMEM where there is neither address space nor memory
+ * for the records.
+ */
+int segments_take_item(struct segments *segments, uint64_t size, const struct moment *moment,
+                       struct segment **segment, unsigned *item);
 /* Returns it; true where the segment has no live item left. */
 bool segments_give_item(struct segment *segment, unsigned item);
 
