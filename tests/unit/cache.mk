@@ -43,4 +43,9 @@ TESTS += %D%/test_ahead
 %C%_test_ahead_SOURCES = %D%/test_ahead.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
 %C%_test_ahead_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_ahead_LDADD = cache/libcache.la $(CHECK_LIBS)
+check_PROGRAMS += %D%/test_rounds
+TESTS += %D%/test_rounds
+%C%_test_rounds_SOURCES = %D%/test_rounds.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
+%C%_test_rounds_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_rounds_LDADD = cache/libcache.la $(CHECK_LIBS)
 endif
