@@ -111,6 +111,12 @@ int schedule_read(FILE *file, struct schedule **out, char *why, size_t why_size)
  * A schedule made at once, without a solver (cycle_greedy.c): 0 or -ENOMEM.
  */
 int schedule_greedy(const struct cycle *cycle, struct schedule **out);
+/*
+ * That with `in_hand' bytes of the capacity left free, or, where the evaluator (cycle_run.h) says that a round
+ * takes longer with it than without, a schedule without actions. The cycle is the same afterwards. 0 or
+ * -ENOMEM.
+ */
+int schedule_choose(struct cycle *cycle, uint64_t in_hand, struct schedule **out);
 
 static inline uint32_t cycle_pieces(const struct cycle *cycle, uint32_t buffer)
 {

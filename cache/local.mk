@@ -9,6 +9,7 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/copy.c \
 	%D%/cycle.c \
 	%D%/cycle.h \
+	%D%/cycle_choose.c \
 	%D%/cycle_file.c \
 	%D%/cycle_greedy.c \
 	%D%/cycle_greedy.h \

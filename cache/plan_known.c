@@ -258,8 +258,6 @@ void plan_learn(struct cache *cache)
     uint64_t period = history->ops ? history_period(history) : 0;
     struct known *known = NULL;
     struct schedule *schedule;
-    uint64_t whole;
-    int error;
 
     if (!period || cache->looked_at + period > history->count ||
         (cache->following &&
@@ -276,11 +274,7 @@ void plan_learn(struct cache *cache)
     /* Kept free by the greedy schedule: where all of HBM is full for long, stays find no lasting homes, and
      * those that are displaced are bound anew in every round (in replay 4 % took up to a tenth off a round).
      */
-    whole = known->cycle->capacity;
-    known->cycle->capacity -= whole / 25 / known->cycle->frame_size * known->cycle->frame_size;
-    error = schedule_greedy(known->cycle, &schedule);
-    known->cycle->capacity = whole;
-    if (error) {
+    if (schedule_choose(known->cycle, known->cycle->capacity / 25, &schedule)) {
         known_free(known);
         return;
     }

@@ -448,6 +448,37 @@ START_TEST(test_random_cycles)
 }
 END_TEST
 
+/* What a round begins with never takes longer than swaps on demand, and is one of the two. */
+START_TEST(test_the_better_one)
+{
+    uint64_t first = number_from("SEED", 1), count = number_from("SEEDS", 1000), none = 0;
+
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct cycle *cycle = random_cycle(seed);
+        struct cycle_result with, without;
+        struct schedule *schedule;
+        uint64_t hash = cycle_hash(cycle);
+
+        say("the_better_one", seed);
+        ck_assert_int_eq(schedule_choose(cycle, cycle->capacity / 25, &schedule), 0);
+        ck_assert_uint_eq(cycle_hash(cycle), hash);
+        ck_assert_uint_eq(schedule->cycle_hash, hash);
+        ck_assert_int_eq(cycle_run_once(cycle, schedule, &with), 0);
+        ck_assert_int_eq(cycle_run_once(cycle, NULL, &without), 0);
+        ck_assert_msg(with.time <= 1.01 * without.time, "seed %llu: %.0f ns, %.0f on demand",
+                      (unsigned long long)seed, with.time, without.time);
+        none += !schedule->count && without.in + without.out > 0;
+        if (schedule->count)
+            walk_schedule(cycle, schedule);
+        schedule_free(schedule);
+        cycle_free(cycle);
+    }
+    /* Both come about. */
+    ck_assert_msg(count < 1000 || (none > count / 100 && none < count / 2), "%u without actions",
+                  (unsigned)none);
+}
+END_TEST
+
 /* On steps like those of jobs no round takes longer than with swaps on demand. */
 START_TEST(test_time_of_jobs)
 {
@@ -485,6 +516,7 @@ int main(void)
     tcase_add_test(all, test_all_fits);
     tcase_add_test(all, test_part_leaves);
     tcase_add_test(all, test_random_cycles);
+    tcase_add_test(all, test_the_better_one);
     tcase_add_test(all, test_time_of_jobs);
     suite_add_tcase(suite, all);
     srunner_run_all(runner, CK_NORMAL);
