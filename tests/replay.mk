@@ -8,6 +8,12 @@ TESTS += %D%/unit/test_tape %D%/replay/test_replay
 %C%_replay_test_replay_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_replay_test_replay_LDADD = cache/tools/libreplay.la cache/libcache.la $(CHECK_LIBS)
 
+check_PROGRAMS += %D%/replay/test_golden
+TESTS += %D%/replay/test_golden
+%C%_replay_test_golden_SOURCES = %D%/replay/test_golden.c
+%C%_replay_test_golden_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_replay_test_golden_LDADD = cache/tools/libreplay.la cache/libcache.la $(CHECK_LIBS)
+
 check_PROGRAMS += %D%/replay/test_plan
 TESTS += %D%/replay/test_plan
 %C%_replay_test_plan_SOURCES = %D%/replay/test_plan.c
