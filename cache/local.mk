@@ -39,6 +39,9 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/known.c \
 	%D%/known.h \
 	%D%/known_distance.c \
+	%D%/known_make.c \
+	%D%/known_make.h \
+	%D%/known_names.c \
 	%D%/operation.c \
 	%D%/operation.h \
 	%D%/place.c \
