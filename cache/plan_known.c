@@ -45,22 +45,25 @@ static bool goes_on(const struct cache *cache, const struct plan *plan, const st
     return true;
 }
 
-/* A phase at which the window goes on in a round; CYCLE_NEVER: none. One operation does not say much: those
- * before it have to have been those of the round. */
+/*
+ * A phase at which the window goes on in a round; CYCLE_NEVER: none. Where windows began in it, or wherever
+ * its first operations, or with one of few operations those up to it, are those of the round: a few alone say
+ * little.
+ */
 static uint32_t joins_at(const struct cache *cache, const struct plan *plan, const struct known *known)
 {
-    uint64_t gram;
+    uint32_t length = known->cycle->length, ahead = plan->length < HISTORY_GRAM ? plan->length : HISTORY_GRAM;
+    uint64_t gram = history_gram(&cache->history, cache->plan_base + ahead - 1);
 
-    if (!plan->alone) {
-        for (uint32_t k = 0; k < known->entry_count; k++)
-            if (goes_on(cache, plan, known, known->entries[k]))
-                return known->entries[k];
-        return CYCLE_NEVER;
+    for (uint32_t k = 0; k < known->entry_count && !plan->alone; k++)
+        if (goes_on(cache, plan, known, known->entries[k]))
+            return known->entries[k];
+    for (uint32_t k = known_gram(known, gram); k < length && known->grams[k].gram == gram; k++) {
+        uint32_t phase = (known->grams[k].phase + length - (ahead - 1) % length) % length;
+
+        if (goes_on(cache, plan, known, phase))
+            return phase;
     }
-    gram = history_gram(&cache->history, cache->plan_base);
-    for (uint32_t k = known_gram(known, gram); k < known->cycle->length && known->grams[k].gram == gram; k++)
-        if (goes_on(cache, plan, known, known->grams[k].phase))
-            return known->grams[k].phase;
     return CYCLE_NEVER;
 }
 

@@ -1,13 +1,14 @@
 /*
  * Jobs whose rounds are not plain: two programs that take turns, an evaluation every so many steps, gradients
  * gathered over some steps, operations that are all alike, arrays that are kept for some steps or take turns.
- * Each is found and followed, with windows and without (then every operation is one by itself), and computes
- * what it should.
+ * Each is found and followed, with windows (that end where the job waits, or anywhere) and without (then
+ * every operation is one by itself), and computes what it should.
  *
  * A program is a chain of layers: forward, backward, update. Sizes are of whole frames; what is alive at once
  * is half again what the device has.
  */
 #include "cache/cache.h"
+#include "cache/history.h"
 #include "tests/unit/fake_cache.h"
 #include <check.h>
 #include <stdlib.h>
@@ -18,7 +19,8 @@ enum { LAYERS = 8, ENTRIES = 512, KEPT = 16, LEARNING = 6, MEASURED = 4 };
 static struct fake_device fake;
 static struct cache *cache;
 static uint64_t stream, value, operations;
-static bool windows;
+static enum cut { WAITS, ANYWHERE, ALONE } cut; /* where windows end */
+static const char *const cuts[] = {"windows to a wait", "windows to anywhere", "alone"};
 
 struct array {
     uint64_t address, size, value;
@@ -34,7 +36,7 @@ static struct entry {
 } entries[ENTRIES];
 static unsigned entry_count;
 
-static void begin(bool in_windows, unsigned frames)
+static void begin(enum cut cut_at, unsigned frames)
 {
     uint64_t hbm = frames * (uint64_t)FAKE_GRANULE;
     struct cache_config config = {.frame_size = FAKE_GRANULE,
@@ -48,7 +50,7 @@ static void begin(bool in_windows, unsigned frames)
     fake_init(&fake, hbm, 64 * hbm, 1);
     ck_assert_int_eq(cache_create(&fake.ops, &config, &cache), 0);
     stream = fake_stream(&fake);
-    windows = in_windows;
+    cut = cut_at;
     operations = 0;
     value = 1;
     entry_count = 0;
@@ -82,7 +84,7 @@ static void carry_out(const struct entry *entry)
         kernel.value[k] = entry->written[k];
     }
     operations++;
-    if (!windows && cache_under_pressure(cache))
+    if (cut == ALONE && cache_under_pressure(cache))
         cache_window_alone(cache, &planned);
     ck_assert_int_eq(cache_op_begin(cache, &op, (struct stream_key){stream, 0}, touches, entry->count), 0);
     fake_kernel(&fake, stream, &kernel);
@@ -106,14 +108,14 @@ static void submit(void)
         ops[i] = (struct cache_planned_op){
             .touches = touches[i], .count = entry->count, .free_address = entry->freed, .kind = entry->kind};
     }
-    if (windows && entry_count)
+    if (cut != ALONE && entry_count)
         cache_window_begin(cache, ops, entry_count);
     for (unsigned i = 0; i < entry_count; i++) {
-        if (windows)
+        if (cut != ALONE)
             cache_window_step(cache, i);
         carry_out(&entries[i]);
     }
-    if (windows && entry_count)
+    if (cut != ALONE && entry_count)
         cache_window_end(cache);
     entry_count = 0;
 }
@@ -122,7 +124,7 @@ static void issue(const struct entry *entry)
 {
     ck_assert_uint_lt(entry_count, ENTRIES);
     entries[entry_count++] = *entry;
-    if (!windows)
+    if (cut == ALONE || (cut == ANYWHERE && fake_random(&fake) % 12 == 0))
         submit();
 }
 
@@ -151,7 +153,7 @@ static void drop(struct array *array)
 /* --- A program ---------------------------------------------------------------------------------------------
  */
 
-enum { FORWARD = 1, BACKWARD, UPDATE, GATHER, EVALUATE, METRIC, READ };
+enum { FORWARD = 1, BACKWARD, UPDATE, GATHER, EVALUATE, METRIC, READ, OTHER };
 
 struct program {
     unsigned
@@ -337,12 +339,12 @@ static const struct job {
 
 enum { JOBS = sizeof jobs / sizeof *jobs };
 
-static void run(const struct job *job, bool in_windows)
+static void run(const struct job *job, enum cut cut_at)
 {
     const struct statistics *statistics;
     uint64_t planned, before;
 
-    begin(in_windows, job->frames);
+    begin(cut_at, job->frames);
     statistics = cache_statistics(cache);
     memset(kept, 0, sizeof kept);
     steps = 0;
@@ -364,20 +366,40 @@ static void run(const struct job *job, bool in_windows)
         job->round(job->number);
     planned = statistics->planned_operations - planned;
     ck_assert_msg(10 * planned >= 8 * (operations - before), "%s, %s: %u of %u operations planned", job->name,
-                  in_windows ? "in windows" : "alone", (unsigned)planned, (unsigned)(operations - before));
+                  cuts[cut], (unsigned)planned, (unsigned)(operations - before));
     ck_assert_uint_gt(statistics->bytes_in, 0);
+    /* Something else for once, and the next round is joined again before most of it is over; by an
+     * operation alone only behind others of the round. */
+    operate(OTHER, NULL, NULL, &first.weight[LAYERS - 1]);
+    if (cut != ANYWHERE) /* else in a window with the first of them */
+        submit();
+    planned = statistics->planned_operations;
+    before = operations;
+    job->round(job->number);
+    planned = statistics->planned_operations - planned;
+    if (cut == ALONE)
+        before += HISTORY_GRAM;
+    ck_assert_msg(10 * planned >= 4 * (operations - before),
+                  "%s, %s: %u of %u operations planned in the round after", job->name, cuts[cut],
+                  (unsigned)planned, (unsigned)(operations - before));
     fake_cache_stop(&fake, cache);
 }
 
-START_TEST(in_windows)
+START_TEST(windows_to_a_wait)
 {
-    run(&jobs[_i], true);
+    run(&jobs[_i], WAITS);
+}
+END_TEST
+
+START_TEST(windows_to_anywhere)
+{
+    run(&jobs[_i], ANYWHERE);
 }
 END_TEST
 
 START_TEST(alone)
 {
-    run(&jobs[_i], false);
+    run(&jobs[_i], ALONE);
 }
 END_TEST
 
@@ -389,7 +411,8 @@ int main(void)
     int failed;
 
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, in_windows, 0, JOBS);
+    tcase_add_loop_test(tests, windows_to_a_wait, 0, JOBS);
+    tcase_add_loop_test(tests, windows_to_anywhere, 0, JOBS);
     tcase_add_loop_test(tests, alone, 0, JOBS);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
