@@ -1,56 +1,10 @@
-#include "hooks/window.h"
-#include "hooks/capture.h"
-#include "hooks/counters.h"
-#include "hooks/operation.h"
-#include "hooks/outside.h"
-#include "hooks/trace.h"
+#include "hooks/window_internal.h"
 #include "shim/options.h"
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <time.h>
 
 enum { QUIET_NANOSECONDS = 200000 };
-
-enum held_kind { HELD_LAUNCH, HELD_LAUNCH_EX, HELD_COPY, HELD_MEMSET, HELD_FREE };
-
-struct held {
-    enum held_kind kind;
-    uint64_t hash; /* by which rounds tell operations apart */
-    CUcontext context;
-    CUstream stream;
-    uint32_t touch_first, touch_count; /* in the window's touches */
-    union {
-        struct {
-            CUfunction function;
-            CUlaunchConfig config;
-            const char *name;
-            size_t attributes, params; /* offsets in the window's bytes */
-            uint32_t param_count;
-        } launch;
-        struct {
-            CUdeviceptr dst, src;
-            size_t size;
-        } copy;
-        struct {
-            CUdeviceptr dst;
-            unsigned value, width;
-            size_t count;
-        } memset;
-        CUdeviceptr free;
-    };
-};
-
-/* What is held. Offsets instead of pointers: the arrays grow. */
-struct window {
-    struct held *held;
-    uint32_t count, capacity;
-    struct cache_touch *touches;
-    uint32_t touch_count, touch_capacity;
-    unsigned char *bytes;
-    size_t byte_count, byte_capacity;
-};
 
 /* `turn' is held while a window is submitted and makes submissions follow each other in order; `lock'
  * protects the window being filled and the error. Rank: turn, then lock; a cache's lock is taken inside turn,
@@ -88,28 +42,6 @@ static bool reserve(void **array, uint32_t *capacity, uint32_t wanted, size_t si
         return false;
     *array = grown;
     *capacity = more;
-    return true;
-}
-
-/* Room for size bytes, aligned for any type; false where there is no memory. */
-static bool bytes_take(struct window *window, size_t size, size_t *offset)
-{
-    size_t start = (window->byte_count + 15) / 16 * 16;
-
-    if (start + size > window->byte_capacity) {
-        size_t capacity = window->byte_capacity ? 2 * window->byte_capacity : 65536;
-        unsigned char *grown;
-
-        while (capacity < start + size)
-            capacity *= 2;
-        grown = realloc(window->bytes, capacity);
-        if (!grown)
-            return false;
-        window->bytes = grown;
-        window->byte_capacity = capacity;
-    }
-    *offset = start;
-    window->byte_count = start + size;
     return true;
 }
 
@@ -157,30 +89,8 @@ static bool helper_start(void)
     return helper_runs;
 }
 
-/*
- * A window is one device's: one cache plans it, one context submits it. With more devices than one nothing is
- * held: kernels of one may wait for those of another by words of memory, without a call that would submit them.
- */
-static bool windows_are_off(void)
-{
-    return options_get()->window == WINDOW_OFF || gpu_at(1);
-}
-
-/* Whether operations of a stream may be held now. */
-static bool may_hold(CUstream stream)
-{
-    struct gpu *gpu = gpu_at(0);
-
-    return !windows_are_off() && gpu && cache_under_pressure(gpu->cache) && stream != CU_STREAM_PER_THREAD &&
-           atomic_load_explicit(&captures_active, memory_order_relaxed) == 0;
-}
-
-/*
- * With the lock, taken here and given back by hold_end: a new entry at the end, NULL where it cannot be held.
- * What it takes beside (touches, bytes) is taken back by hold_end(NULL).
- */
-static struct held *hold_begin(enum held_kind kind, CUstream stream, const struct cache_touch *touches,
-                               uint32_t count)
+struct held *window_begin(enum held_kind kind, CUstream stream, const struct cache_touch *touches,
+                          uint32_t count)
 {
     struct held *held;
 
@@ -204,8 +114,7 @@ static struct held *hold_begin(enum held_kind kind, CUstream stream, const struc
     return held;
 }
 
-/* True where it is held now. *status: that of a full window's submission. */
-static bool hold_end(const struct held *held, CUresult *status)
+bool window_end(const struct held *held, CUresult *status)
 {
     bool full;
 
@@ -225,296 +134,30 @@ static bool hold_end(const struct held *held, CUresult *status)
     return true;
 }
 
-/* Parameters as one block: their values, then nothing; where each is follows from the kernel's list. */
-static bool copy_params(struct held *held, const struct kernel *kernel, const CUlaunchConfig *config,
-                        void **params)
+bool window_take(size_t size, size_t *offset)
 {
-    size_t bytes = 0;
+    size_t start = (filling.byte_count + 15) / 16 * 16;
 
-    for (unsigned i = 0; i < kernel->count; i++)
-        bytes = kernel->params[i].offset + kernel->params[i].size > bytes
-                    ? kernel->params[i].offset + kernel->params[i].size
-                    : bytes;
-    if (!bytes_take(&filling, bytes + kernel->count * sizeof(size_t), &held->launch.params) ||
-        !bytes_take(&filling, config->numAttrs * sizeof *config->attrs, &held->launch.attributes))
-        return false;
-    /* First the offsets of the values, so that the submitter needs nothing else, then the values. */
-    for (unsigned i = 0; i < kernel->count; i++) {
-        unsigned char *block = filling.bytes + held->launch.params;
-        size_t at = kernel->count * sizeof(size_t) + kernel->params[i].offset;
+    if (start + size > filling.byte_capacity) {
+        size_t capacity = filling.byte_capacity ? 2 * filling.byte_capacity : 65536;
+        unsigned char *grown;
 
-        memcpy(block + i * sizeof(size_t), &at, sizeof at);
-        memcpy(block + at, params[i], kernel->params[i].size);
+        while (capacity < start + size)
+            capacity *= 2;
+        grown = realloc(filling.bytes, capacity);
+        if (!grown)
+            return false;
+        filling.bytes = grown;
+        filling.byte_capacity = capacity;
     }
-    if (config->numAttrs)
-        memcpy(filling.bytes + held->launch.attributes, config->attrs,
-               config->numAttrs * sizeof *config->attrs);
-    held->launch.param_count = kernel->count;
+    *offset = start;
+    filling.byte_count = start + size;
     return true;
 }
 
-/* The function is the same handle in every round; its grid tells uses of different sizes apart. */
-static uint64_t launch_hash(const struct kernel *kernel, const CUlaunchConfig *config)
+unsigned char *window_bytes(size_t offset)
 {
-    uint64_t hash = (uint64_t)(uintptr_t)kernel->function;
-    const unsigned shape[] = {config->gridDimX,  config->gridDimY,  config->gridDimZ,
-                              config->blockDimX, config->blockDimY, config->blockDimZ};
-
-    for (unsigned i = 0; i < sizeof shape / sizeof *shape; i++)
-        hash = (hash ^ shape[i]) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash;
-}
-
-/* Launches that the driver refuses, and those that record an event of the job's, which others may wait for.
- */
-static bool refused(const struct kernel *kernel, const CUlaunchConfig *config)
-{
-    uint64_t threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ;
-
-    for (unsigned i = 0; i < config->numAttrs; i++)
-        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
-            config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
-            return true;
-    return !threads || threads > kernel->most_threads || !config->gridDimX || !config->gridDimY ||
-           !config->gridDimZ;
-}
-
-bool window_hold_launch(const struct kernel *kernel, const CUlaunchConfig *config, bool plain, void **params,
-                        struct touches *touches, CUresult *status)
-{
-    struct held *held;
-
-    if (touches->gpu && cache_under_pressure(touches->gpu->cache))
-        touches->kind = launch_hash(kernel, config);
-    /* What the driver would refuse at once, or cannot be in HBM at once, is refused at once. */
-    if (!may_hold(config->hStream) || (kernel->count && !params) || touches->mixed || touches->failed ||
-        refused(kernel, config) || !cache_op_fits(gpu_at(0)->cache, touches->touch, touches->count))
-        return false;
-    held = hold_begin(plain ? HELD_LAUNCH : HELD_LAUNCH_EX, config->hStream, touches->touch, touches->count);
-    if (held && !copy_params(held, kernel, config, params))
-        held = NULL;
-    if (held) {
-        held->launch.function = kernel->function;
-        held->launch.config = *config;
-        held->launch.name = kernel->name;
-        held->hash = touches->kind;
-    }
-    return hold_end(held, status);
-}
-
-bool window_hold_copy(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, CUresult *status)
-{
-    const struct cache_touch touches[] = {{dst, CACHE_WRITE | CACHE_READ}, {src, CACHE_READ}};
-    struct held *held;
-
-    /* What does not fit is served in the slots instead. */
-    if (!may_hold(stream) || !gpu_of_address(dst) || !gpu_of_address(src) ||
-        !cache_op_fits(gpu_at(0)->cache, touches, 2))
-        return false;
-    held = hold_begin(HELD_COPY, stream, touches, 2);
-    if (held) {
-        held->hash = HELD_COPY;
-        held->copy.dst = dst;
-        held->copy.src = src;
-        held->copy.size = size;
-        TRACE(trace_copy(dst, src, size, stream, false, false, TAPE_INSIDE));
-    }
-    return hold_end(held, status);
-}
-
-bool window_hold_memset(CUdeviceptr dst, unsigned value, unsigned width, size_t count, CUstream stream,
-                        CUresult *status)
-{
-    const struct cache_touch touch = {dst, CACHE_WRITE | CACHE_READ};
-    struct held *held;
-
-    if (!may_hold(stream) || !gpu_of_address(dst) || !cache_op_fits(gpu_at(0)->cache, &touch, 1))
-        return false;
-    held = hold_begin(HELD_MEMSET, stream, &touch, 1);
-    if (held) {
-        held->memset.dst = dst;
-        held->memset.value = value;
-        held->memset.width = width;
-        held->memset.count = count;
-        held->hash = HELD_MEMSET;
-        TRACE(trace_memset(dst, stream));
-    }
-    return hold_end(held, status);
-}
-
-bool window_hold_free(CUdeviceptr address, CUstream stream, CUresult *status)
-{
-    struct gpu *gpu = gpu_of_address(address);
-    struct stream_key key = stream_key_of(stream, false);
-    uint64_t base, size;
-    struct held *held;
-
-    /* A free that is wrong is told at once, and with nothing held there is nothing to stay behind of. */
-    if (!(atomic_load_explicit(&window_streams, memory_order_acquire) & window_bit(stream)) ||
-        !may_hold(stream) || (gpu && (!cache_find(gpu->cache, address, &base, &size) || base != address)))
-        return false;
-    held = hold_begin(HELD_FREE, stream, NULL, 0);
-    if (held) {
-        held->free = address;
-        TRACE(trace_free(address, &key));
-    }
-    return hold_end(held, status);
-}
-
-static CUresult launch_held(const struct window *window, const struct held *held, bool in_order)
-{
-    const unsigned char *block = window->bytes + held->launch.params;
-    CUlaunchConfig config = held->launch.config;
-    void *inline_params[64], **params = inline_params;
-    CUresult status;
-
-    if (held->launch.param_count > 64 && !(params = malloc(held->launch.param_count * sizeof *params)))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    for (uint32_t i = 0; i < held->launch.param_count; i++) {
-        size_t at;
-
-        memcpy(&at, block + i * sizeof at, sizeof at);
-        params[i] = (void *)(uintptr_t)(block + at);
-    }
-    if (held->kind == HELD_LAUNCH) {
-        status = hbmspill_real.cuLaunchKernel(
-            held->launch.function, config.gridDimX, config.gridDimY, config.gridDimZ, config.blockDimX,
-            config.blockDimY, config.blockDimZ, config.sharedMemBytes, config.hStream, params, NULL);
-    } else {
-        CUlaunchAttribute *attributes =
-            (CUlaunchAttribute *)(void *)(window->bytes + held->launch.attributes);
-
-        config.attrs = attributes;
-        config.numAttrs = 0;
-        for (unsigned i = 0; i < held->launch.config.numAttrs; i++)
-            if (!in_order || attributes[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-                attributes[config.numAttrs++] = attributes[i];
-        status = hbmspill_real.cuLaunchKernelEx(&config, held->launch.function, params, NULL);
-    }
-    if (params != inline_params)
-        free(params);
-    return status;
-}
-
-static CUresult memset_held(const struct held *held)
-{
-    switch (held->memset.width) {
-    case 1:
-        return hbmspill_real.cuMemsetD8Async(held->memset.dst, (unsigned char)held->memset.value,
-                                             held->memset.count, held->stream);
-    case 2:
-        return hbmspill_real.cuMemsetD16Async(held->memset.dst, (unsigned short)held->memset.value,
-                                              held->memset.count, held->stream);
-    default:
-        return hbmspill_real.cuMemsetD32Async(held->memset.dst, held->memset.value, held->memset.count,
-                                              held->stream);
-    }
-}
-
-static CUresult free_held(struct gpu *gpu, const struct held *held)
-{
-    struct stream_key key = stream_key_of(held->stream, false);
-
-    if (gpu_of_address(held->free) == gpu)
-        return gpu_result(gpu, cache_free(gpu->cache, held->free, &key));
-    outside_remove(OUTSIDE_ADDRESS, held->free);
-    return hbmspill_real.cuMemFreeAsync(held->free, held->stream);
-}
-
-static CUresult submit_one(struct gpu *gpu, const struct window *window, const struct held *held)
-{
-    struct cache_op op;
-    CUresult status;
-    int error;
-
-    if (held->kind == HELD_FREE)
-        return free_held(gpu, held);
-    error = cache_op_begin(gpu->cache, &op, stream_key_of(held->stream, false),
-                           window->touches + held->touch_first, held->touch_count);
-    if (error == -ENOMEM) {
-        char what[160];
-
-        snprintf(what, sizeof what, held->kind < HELD_COPY ? "kernel %s" : "a copy or memset%s",
-                 held->kind < HELD_COPY ? held->launch.name : "");
-        operation_explain(&op.failure, what);
-    }
-    if (error)
-        return gpu_result(gpu, error);
-    if (held->kind == HELD_COPY)
-        status =
-            hbmspill_real.cuMemcpyDtoDAsync_v2(held->copy.dst, held->copy.src, held->copy.size, held->stream);
-    else if (held->kind == HELD_MEMSET)
-        status = memset_held(held);
-    else
-        status = launch_held(window, held, op.handed_over);
-    cache_op_end(gpu->cache, &op, status == CUDA_SUCCESS);
-    if (status == CUDA_SUCCESS && held->kind == HELD_COPY)
-        count_add(d2d_bytes, held->copy.size);
-    return status;
-}
-
-/* The window as the cache is to see it; NULL: it goes unplanned. */
-static struct cache_planned_op *describe(const struct window *window)
-{
-    struct cache_planned_op *ops = malloc(window->count * sizeof *ops);
-
-    for (uint32_t i = 0; ops && i < window->count; i++) {
-        const struct held *held = &window->held[i];
-
-        ops[i] = (struct cache_planned_op){.touches = window->touches + held->touch_first,
-                                           .count = held->touch_count,
-                                           .kind = held->hash,
-                                           .free_address = held->kind == HELD_FREE ? held->free : 0};
-    }
-    return ops;
-}
-
-/* With the turn. */
-static CUresult submit_window(struct gpu *gpu, const struct window *window)
-{
-    struct cache_planned_op *ops = describe(window);
-    CUcontext current = NULL, before = NULL, popped;
-    CUresult first_error = CUDA_SUCCESS;
-
-    (void)hbmspill_real.cuCtxGetCurrent(&before);
-    current = before;
-    count_add(windows, 1);
-    count_add(held, window->count);
-    if (ops)
-        cache_window_begin(gpu->cache, ops, window->count);
-    for (uint32_t i = 0; i < window->count; i++) {
-        const struct held *held = &window->held[i];
-        CUresult status;
-
-        if (held->context != current) {
-            if (current != before)
-                (void)hbmspill_real.cuCtxPopCurrent_v2(&popped);
-            current = before;
-            if (held->context != before && hbmspill_real.cuCtxPushCurrent_v2(held->context) == CUDA_SUCCESS)
-                current = held->context;
-        }
-        if (ops)
-            cache_window_step(gpu->cache, i);
-        if (first_error != CUDA_SUCCESS && held->kind != HELD_FREE)
-            continue; /* what depends on it would compute with garbage */
-        status = submit_one(gpu, window, held);
-        if (first_error == CUDA_SUCCESS)
-            first_error = status;
-    }
-    if (ops)
-        cache_window_end(gpu->cache);
-    if (current != before)
-        (void)hbmspill_real.cuCtxPopCurrent_v2(&popped);
-    free(ops);
-    return first_error;
-}
-
-void window_alone(struct gpu *gpu, const struct touches *touches)
-{
-    if (windows_are_off() && cache_under_pressure(gpu->cache))
-        cache_window_alone(gpu->cache, &(struct cache_planned_op){.touches = touches->touch,
-                                                                  .count = touches->count,
-                                                                  .kind = touches->kind});
+    return filling.bytes + offset;
 }
 
 CUresult window_submit_held(void)
@@ -533,7 +176,7 @@ CUresult window_submit_held(void)
     filling_streams = 0;
     streams_publish();
     pthread_mutex_unlock(&lock);
-    status = submitting.count ? submit_window(gpu_at(0), &submitting) : CUDA_SUCCESS;
+    status = submitting.count ? window_carry_out(gpu_at(0), &submitting) : CUDA_SUCCESS;
     submitting.count = 0;
     pthread_mutex_lock(&lock);
     submitting_streams = 0;
