@@ -42,6 +42,7 @@ struct cycle_buffer {
      * is submitted together with that, else that of the free. CYCLE_NEVER: it does not die.
      */
     uint32_t death;
+    uint32_t address; /* buffers of one number lie at one address, at different times; 0: on its own */
     uint32_t first_use, uses; /* in cycle.uses: the positions of its uses, ascending */
 };
 
@@ -79,8 +80,8 @@ struct schedule {
  * before birth or after death, sizes that are no whole frames). */
 int cycle_index(struct cycle *cycle);
 void cycle_free(struct cycle *cycle);
-/* What a schedule depends on: lengths, sizes, touches, births, deaths; capacity and frame size. No times or
- * rates.
+/* What a schedule depends on: lengths, sizes, touches, births, deaths; capacity and frame size. No times,
+ * rates or addresses.
  */
 uint64_t cycle_hash(const struct cycle *cycle);
 
@@ -112,11 +113,10 @@ int schedule_read(FILE *file, struct schedule **out, char *why, size_t why_size)
  */
 int schedule_greedy(const struct cycle *cycle, struct schedule **out);
 /*
- * That with `in_hand' bytes of the capacity left free, or, where the evaluator (cycle_run.h) says that a round
- * takes longer with it than without, a schedule without actions. The cycle is the same afterwards. 0 or
- * -ENOMEM.
+ * That with some of the capacity left free, or, where the evaluator (cycle_run.h) says that a round takes
+ * longer with it than without, a schedule without actions. 0 or -ENOMEM.
  */
-int schedule_choose(struct cycle *cycle, uint64_t in_hand, struct schedule **out);
+int schedule_choose(const struct cycle *cycle, struct schedule **out);
 
 static inline uint32_t cycle_pieces(const struct cycle *cycle, uint32_t buffer)
 {

@@ -10,16 +10,21 @@
 #include "cache/cycle_run.h"
 #include <stdlib.h>
 
-int schedule_choose(struct cycle *cycle, uint64_t in_hand, struct schedule **out)
+/*
+ * A twenty-fifth of HBM is left free: where all of it is full for long, stays find no lasting frames
+ * (colour.h), and those that are displaced wait, or are bound anew in every round.
+ */
+enum { IN_HAND = 25 };
+
+int schedule_choose(const struct cycle *cycle, struct schedule **out)
 {
-    uint64_t whole = cycle->capacity;
+    struct cycle smaller = *cycle; /* of which only the capacity is its own */
     struct cycle_result with, without;
     struct schedule *schedule, *none;
     int error;
 
-    cycle->capacity = whole - in_hand / cycle->frame_size * cycle->frame_size;
-    error = schedule_greedy(cycle, &schedule);
-    cycle->capacity = whole;
+    smaller.capacity -= cycle->capacity / IN_HAND / cycle->frame_size * cycle->frame_size;
+    error = schedule_greedy(&smaller, &schedule);
     if (error)
         return error;
     schedule->cycle_hash = cycle_hash(cycle);

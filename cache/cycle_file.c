@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CYCLE_MAGIC "hbmspill-cycle 1\n"
+#define CYCLE_MAGIC "hbmspill-cycle 2\n"
 #define SCHEDULE_MAGIC "hbmspill-plan 1\n"
 
 /* More than any round has; a damaged number must not become an allocation. */
@@ -50,8 +50,9 @@ int cycle_write(const struct cycle *cycle, FILE *file)
             cycle->capacity, cycle->in, cycle->out, cycle->in_both, cycle->out_both, cycle->length,
             cycle->buffer_count, cycle->touch_count);
     for (uint32_t i = 0; i < cycle->buffer_count; i++)
-        fprintf(file, "b %" PRIu64 " %" PRId64 " %" PRId64 "\n", cycle->buffers[i].size,
-                never_as(cycle->buffers[i].birth), never_as(cycle->buffers[i].death));
+        fprintf(file, "b %" PRIu64 " %" PRId64 " %" PRId64 " %u\n", cycle->buffers[i].size,
+                never_as(cycle->buffers[i].birth), never_as(cycle->buffers[i].death),
+                cycle->buffers[i].address);
     for (uint32_t i = 0; i < cycle->length; i++) {
         const struct cycle_op *op = &cycle->ops[i];
 
@@ -103,7 +104,8 @@ static int cycle_parse(struct cycle *cycle, FILE *file, char *why, size_t why_si
     for (uint32_t i = 0; i < cycle->buffer_count; i++) {
         int64_t birth, death;
 
-        if (fscanf(file, " b %" SCNu64 " %" SCNd64 " %" SCNd64, &cycle->buffers[i].size, &birth, &death) != 3)
+        if (fscanf(file, " b %" SCNu64 " %" SCNd64 " %" SCNd64 " %" SCNu32, &cycle->buffers[i].size, &birth,
+                   &death, &cycle->buffers[i].address) != 4)
             return wrong(why, why_size, "buffer %u is damaged", i);
         cycle->buffers[i].birth = number_or_never(birth);
         cycle->buffers[i].death = number_or_never(death);

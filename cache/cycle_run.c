@@ -20,7 +20,8 @@ static void waiting_try(struct cycle_run *run)
         const struct waiting *head = &run->waiting[run->waiting_first];
         uint32_t copies = run->engine[IN].copies;
 
-        if (!run_copy_in(run, head->instance, head->first, head->count))
+        if (run_frames_awaited(run, head->instance->first + head->first, head->count) ||
+            !run_copy_in(run, head->instance, head->first, head->count))
             return;
         note_copy(run, IN, copies, head->action);
         run->waiting_first = (run->waiting_first + 1) & run->waiting_mask;
@@ -36,6 +37,15 @@ static struct instance *instance_at(struct cycle_run *run, uint32_t round, uint3
     uint32_t ages = run->ages[buffer];
 
     return &run->instances[run->instance_of[buffer] + (round + MOST_ROUNDS * ages - age) % ages];
+}
+
+/* The colours that pieces want from now on, which begin at `at'. */
+static void run_come_home(struct cycle_run *run, const struct instance *instance, uint32_t first,
+                          uint32_t count, uint32_t at)
+{
+    for (uint32_t i = 0; i < count && run->colouring; i++)
+        if (run->colouring->colour[at + i] != COLOUR_NONE)
+            run->home[instance->first + first + i] = run->colouring->colour[at + i];
 }
 
 static void act(struct cycle_run *run, uint32_t round, const struct schedule *schedule, uint32_t index)
@@ -55,6 +65,8 @@ static void act(struct cycle_run *run, uint32_t round, const struct schedule *sc
         run_copy_out(run, instance, action->first, action->count);
         note_copy(run, OUT, copies, index);
     } else {
+        run_come_home(run, instance, action->first, action->count,
+                      run->colouring ? run->colouring->of_action[index] : 0);
         run->waiting[(run->waiting_first + run->waiting_count++) & run->waiting_mask] =
             (struct waiting){instance, action->first, action->count, index};
     }
@@ -68,7 +80,7 @@ static void die(struct cycle_run *run, struct instance *instance)
     for (uint32_t i = instance->first; i < instance->first + instance->pieces; i++) {
         if (run->away[i])
             continue;
-        run_frames_give(run, &run->by_compute, run->at[i] > instance->used ? run->at[i] : instance->used, 1);
+        run_frame_give(run, &run->by_compute, run->at[i] > instance->used ? run->at[i] : instance->used, i);
         run->away[i] = true;
     }
     instance->missing = instance->pieces;
@@ -164,7 +176,9 @@ static int operate(struct cycle_run *run, uint32_t round, uint32_t phase, double
 
         if (instance->born || !instance->missing)
             continue;
-        instance->ready = run_frames_take_youngest(run, instance->pieces);
+        run_come_home(run, instance, 0, instance->pieces,
+                      run->colouring ? run->colouring->of_buffer[instance->buffer] : 0);
+        instance->ready = run_frames_take_youngest(run, instance->first, instance->pieces);
         memset(run->away + instance->first, 0, instance->pieces * sizeof *run->away);
         for (uint32_t i = instance->first; i < instance->first + instance->pieces; i++)
             run->at[i] = instance->ready;
@@ -218,6 +232,40 @@ static int run_round(struct cycle_run *run, uint32_t round, const struct schedul
 /* --- A run ------------------------------------------------------------------------------------------------
  */
 
+/* What never leaves is at home from the start; what comes and goes wants to where it will be brought. */
+static void reset_colours(struct cycle_run *run)
+{
+    const struct colouring *colouring = run->colouring;
+
+    for (uint32_t i = 0; i < run->piece_count; i++)
+        run->home[i] = COLOUR_NONE;
+    for (uint32_t i = 0; i < run->frames; i++) {
+        run->holder[i] = COLOUR_NONE;
+        run->ready[i] = 0;
+    }
+    for (uint32_t k = 0; k < colouring->stays.count; k++) {
+        const struct stay *stay = &colouring->stays.stays[k];
+        struct instance *instance = &run->instances[run->instance_of[stay->buffer]];
+
+        if (!cycle_static(&run->cycle->buffers[stay->buffer]))
+            continue;
+        for (uint32_t i = stay->first; i < stay->first + stay->count; i++) {
+            uint32_t piece = instance->first + i, colour = *colouring_of(colouring, run->schedule, stay, i);
+
+            if (colour == COLOUR_NONE || run->home[piece] != COLOUR_NONE)
+                continue;
+            run->home[piece] = colour;
+            if (!stay->whole || run->holder[colour] != COLOUR_NONE)
+                continue;
+            run->holder[colour] = piece;
+            run->held[piece] = colour;
+            run->away[piece] = false;
+            run->free_frames--;
+            instance->missing--;
+        }
+    }
+}
+
 static void reset(struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
@@ -228,6 +276,7 @@ static void reset(struct cycle_run *run)
     run->engine[OUT] = (struct engine){.rate = cycle->out * 1e-9, .rate_both = cycle->out_both * 1e-9};
     run->engine[IN] = (struct engine){.rate = cycle->in * 1e-9, .rate_both = cycle->in_both * 1e-9};
     run->waiting_count = run->waiting_first = 0;
+    run->cursor = run->displaced = 0;
     run->compute = 0;
     run->now = 0;
     for (uint32_t i = 0; i < run->piece_count; i++) {
@@ -245,6 +294,36 @@ static void reset(struct cycle_run *run)
         instance->pinned = -1;
         instance->ready = instance->used = 0;
     }
+    if (run->colouring)
+        reset_colours(run);
+}
+
+static void times_from_start(struct cycle_run *run, const struct schedule *schedule, double round)
+{
+    struct cycle_times *times = run->times;
+    double zero = times->start[0];
+
+    for (uint32_t i = 0; i < run->cycle->length; i++)
+        times->start[i] -= zero;
+    for (uint32_t i = 0; i < schedule->count; i++) {
+        times->begin[i] -= zero;
+        times->end[i] -= zero;
+    }
+    times->round = round;
+}
+
+int cycle_run_coloured(struct cycle_run *run, const struct schedule *schedule,
+                       const struct colouring *colouring, struct cycle_result *result,
+                       struct cycle_times *times)
+{
+    int error;
+
+    run->colouring = colouring;
+    run->times = times;
+    error = cycle_run_schedule(run, schedule, result, NULL);
+    run->colouring = NULL;
+    run->times = NULL;
+    return error;
 }
 
 int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, struct cycle_result *result,
@@ -256,6 +335,7 @@ int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, s
 
     if (schedule && !schedule_fits(schedule, cycle))
         return -EINVAL;
+    run->schedule = schedule;
     if (schedule && schedule->count >= run->waiting_mask / MOST_ROUNDS) {
         uint32_t size = power_of_two(MOST_ROUNDS * schedule->count + MOST_ROUNDS);
         struct waiting *ring = realloc(run->waiting, size * sizeof *ring);
@@ -273,7 +353,7 @@ int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, s
         int error;
 
         before = found;
-        run->misses = 0;
+        run->misses = run->displaced = 0;
         error = run_round(run, round, schedule, stalls);
         if (error)
             return error;
@@ -281,6 +361,7 @@ int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, s
         found.in = run->engine[IN].bytes - in;
         found.out = run->engine[OUT].bytes - out;
         found.misses = run->misses;
+        found.displaced = run->displaced;
         found.rounds = round + 1;
         repeats = round && found.time <= before.time * (1 + 1e-9) && found.time >= before.time * (1 - 1e-9);
         if (repeats)
@@ -293,6 +374,8 @@ int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, s
     }
     found.stall = found.time - found.compute;
     found.most_used = (uint64_t)(run->frames - run->least_free) * cycle->frame_size;
+    if (run->times)
+        times_from_start(run, schedule, found.time);
     *result = found;
     return 0;
 }
@@ -309,41 +392,24 @@ int cycle_run_once(const struct cycle *cycle, const struct schedule *schedule, s
     return error;
 }
 
+int cycle_times_make(const struct cycle *cycle, const struct schedule *schedule, struct cycle_times *out)
+{
+    struct cycle_times made = {.start = malloc((cycle->length + 1) * sizeof *made.start),
+                               .begin = malloc((schedule->count + 1) * sizeof *made.begin),
+                               .end = malloc((schedule->count + 1) * sizeof *made.end)};
+
+    if (!made.start || !made.begin || !made.end) {
+        cycle_times_free(&made);
+        return -ENOMEM;
+    }
+    *out = made;
+    return 0;
+}
+
 void cycle_times_free(struct cycle_times *times)
 {
     free(times->start);
     free(times->begin);
     free(times->end);
     *times = (struct cycle_times){0};
-}
-
-int cycle_run_times(const struct cycle *cycle, const struct schedule *schedule, struct cycle_times *times)
-{
-    struct cycle_run *run = cycle_run_new(cycle);
-    struct cycle_times found = {.start = malloc(cycle->length * sizeof *found.start),
-                                .begin = malloc((schedule->count + 1) * sizeof *found.begin),
-                                .end = malloc((schedule->count + 1) * sizeof *found.end)};
-    struct cycle_result result;
-    int error = -ENOMEM;
-    double zero;
-
-    if (run && found.start && found.begin && found.end) {
-        run->times = &found;
-        error = cycle_run_schedule(run, schedule, &result, NULL);
-    }
-    cycle_run_free(run);
-    if (error) {
-        cycle_times_free(&found);
-        return error;
-    }
-    zero = found.start[0];
-    for (uint32_t i = 0; i < cycle->length; i++)
-        found.start[i] -= zero;
-    for (uint32_t i = 0; i < schedule->count; i++) {
-        found.begin[i] -= zero;
-        found.end[i] -= zero;
-    }
-    found.round = result.time;
-    *times = found;
-    return 0;
 }

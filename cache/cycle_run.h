@@ -25,6 +25,7 @@ struct cycle_result { /* of the last round run, or the mean of the last two */
     double in, out;     /* bytes */
     uint32_t misses;    /* operations that had to bring something in, or to evict, themselves */
     uint32_t rounds;    /* that were run */
+    uint32_t displaced; /* with colours: pieces that came to another than theirs */
     uint64_t most_used; /* bytes of HBM */
 };
 
@@ -53,9 +54,20 @@ struct cycle_times {
     double *begin, *end; /* by action: of its copy */
 };
 
-/* 0: to be freed with cycle_times_free; else as cycle_run_schedule. */
-int cycle_run_times(const struct cycle *cycle, const struct schedule *schedule, struct cycle_times *times);
+/* Room for the times of a cycle with a schedule. -ENOMEM. */
+int cycle_times_make(const struct cycle *cycle, const struct schedule *schedule, struct cycle_times *out);
 void cycle_times_free(struct cycle_times *times);
+
+struct colouring; /* colour.h */
+
+/*
+ * The same with frames that are not alike: each piece wants that of its colour. A copy in waits for it while
+ * who has it is where he wants to be, for so long as its operation does not need it; else any other will do.
+ * `times' is filled in. Either may be NULL: then all frames are alike, or nobody asks when.
+ */
+int cycle_run_coloured(struct cycle_run *run, const struct schedule *schedule,
+                       const struct colouring *colouring, struct cycle_result *result,
+                       struct cycle_times *times);
 
 /* The same as cycle_run_schedule, for one run. */
 int cycle_run_once(const struct cycle *cycle, const struct schedule *schedule, struct cycle_result *result);

@@ -56,10 +56,15 @@ static uint32_t list_take_last(struct free_list *list, uint32_t count)
     return run->count;
 }
 
-void run_frames_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t count)
+void run_frame_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t piece)
 {
-    list_add(list, ready, count);
-    run->free_frames += count;
+    if (run->colouring) {
+        run->holder[run->held[piece]] = COLOUR_NONE;
+        run->ready[run->held[piece]] = ready;
+    } else {
+        list_add(list, ready, 1);
+    }
+    run->free_frames++;
     assert(run->free_frames <= run->frames);
 }
 
@@ -71,12 +76,55 @@ static void frames_taken(struct cycle_run *run, uint32_t count)
         run->least_free = run->free_frames;
 }
 
-double run_frames_take_oldest(struct cycle_run *run, uint32_t count)
+bool run_frames_awaited(const struct cycle_run *run, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = first; i < first + count && run->colouring; i++) {
+        uint32_t holder =
+            run->away[i] && run->home[i] != COLOUR_NONE ? run->holder[run->home[i]] : COLOUR_NONE;
+
+        if (holder != COLOUR_NONE && run->home[holder] == run->home[i])
+            return true;
+    }
+    return false;
+}
+
+/* The piece comes home if it can. */
+static double colour_take(struct cycle_run *run, uint32_t piece)
+{
+    uint32_t colour = run->home[piece];
+
+    if (colour == COLOUR_NONE || run->holder[colour] != COLOUR_NONE) {
+        while (run->holder[run->cursor] != COLOUR_NONE)
+            run->cursor = run->cursor + 1 < run->frames ? run->cursor + 1 : 0;
+        colour = run->cursor;
+        run->displaced++;
+    }
+    run->holder[colour] = piece;
+    run->held[piece] = colour;
+    return run->ready[colour];
+}
+
+static double colours_take(struct cycle_run *run, uint32_t first, uint32_t count)
 {
     double ready = 0;
 
-    frames_taken(run, count);
-    while (count) {
+    for (uint32_t i = first; i < first + count; i++)
+        if (run->away[i]) {
+            double at = colour_take(run, i);
+
+            ready = at > ready ? at : ready;
+        }
+    return ready;
+}
+
+double run_frames_take_oldest(struct cycle_run *run, uint32_t first, uint32_t count, uint32_t missing)
+{
+    double ready = 0;
+
+    frames_taken(run, missing);
+    if (run->colouring)
+        return colours_take(run, first, count);
+    while (missing) {
         struct free_list *list = !run->by_copy.count ? &run->by_compute : &run->by_copy;
 
         if (run->by_compute.count && run->by_copy.count &&
@@ -84,16 +132,18 @@ double run_frames_take_oldest(struct cycle_run *run, uint32_t count)
             list = &run->by_compute;
         if (list_at(list, 0)->ready > ready)
             ready = list_at(list, 0)->ready;
-        count -= list_take_first(list, count);
+        missing -= list_take_first(list, missing);
     }
     return ready;
 }
 
-double run_frames_take_youngest(struct cycle_run *run, uint32_t count)
+double run_frames_take_youngest(struct cycle_run *run, uint32_t first, uint32_t count)
 {
     double ready = 0;
 
     frames_taken(run, count);
+    if (run->colouring)
+        return colours_take(run, first, count);
     while (count && run->by_compute.count) {
         double at = list_at(&run->by_compute, run->by_compute.count - 1)->ready;
 
@@ -184,9 +234,9 @@ void run_copy_out(struct cycle_run *run, struct instance *instance, uint32_t fir
             continue;
         run->away[i] = true;
         run->at[i] = end;
+        run_frame_give(run, &run->by_copy, end, i);
     }
     instance->missing += pieces;
-    run_frames_give(run, &run->by_copy, end, pieces);
 }
 
 bool run_copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count)
@@ -206,7 +256,7 @@ bool run_copy_in(struct cycle_run *run, struct instance *instance, uint32_t firs
         return true;
     if (pieces > run->free_frames)
         return false;
-    ready = run_frames_take_oldest(run, pieces);
+    ready = run_frames_take_oldest(run, instance->first + first, count, pieces);
     end = engine_copy(run, IN, ready > start ? ready : start, pieces);
     for (uint32_t i = instance->first + first; i < instance->first + first + count; i++) {
         if (!run->away[i])

@@ -5,6 +5,7 @@
 #ifndef HBMSPILL_CACHE_CYCLE_RUN_INTERNAL_H
 #define HBMSPILL_CACHE_CYCLE_RUN_INTERNAL_H
 
+#include "cache/colour.h"
 #include "cache/cycle_run.h"
 
 enum { MOST_ROUNDS = 6, OUT = 0, IN = 1 };
@@ -72,14 +73,31 @@ struct cycle_run {
     int64_t now; /* operation, counted over all rounds */
     uint32_t misses, least_free;
     struct cycle_times *times; /* to be filled in, or NULL */
+
+    /* With colours frames are not alike: the lists of free ones are empty. */
+    const struct colouring *colouring; /* or NULL */
+    const struct schedule *schedule;   /* that is run, or NULL */
+    uint32_t *home, *held;             /* by piece: the colour it wants now; the one it has */
+    uint32_t *holder;                  /* by colour: the piece that has it, COLOUR_NONE: it is free */
+    double *ready;                     /* by colour: when it is free */
+    uint32_t cursor;                   /* where to look for any free one */
+    uint32_t displaced;                /* pieces that did not come home */
 };
 
 void list_add(struct free_list *list, double ready, uint32_t count);
-void run_frames_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t count);
-/* Those that are ready first; when all of them are. */
-double run_frames_take_oldest(struct cycle_run *run, uint32_t count);
-/* Those an operation gave up last, as their next user is in the same stream; then those that leave first. */
-double run_frames_take_youngest(struct cycle_run *run, uint32_t count);
+/* A piece's frame. */
+void run_frame_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t piece);
+/*
+ * Frames for `missing' of `count' pieces from `first' on, those that are away, and when they can be had:
+ * those that are ready first; with colours, whatever colours they want, or any that are free.
+ */
+double run_frames_take_oldest(struct cycle_run *run, uint32_t first, uint32_t count, uint32_t missing);
+/* For newborn ones: those an operation gave up last, as their next user is in the same stream; then those
+ * that leave first. */
+double run_frames_take_youngest(struct cycle_run *run, uint32_t first, uint32_t count);
+/* Whether the frame of a piece that is away is another's, who is where it wants to be: it will be given up.
+ */
+bool run_frames_awaited(const struct cycle_run *run, uint32_t first, uint32_t count);
 
 /* Pieces of those that are in HBM leave. */
 void run_copy_out(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count);

@@ -80,8 +80,13 @@ struct cycle_run *cycle_run_new(const struct cycle *cycle)
     run->by_compute.ring = calloc(lists, sizeof *run->by_compute.ring);
     run->by_copy.ring = calloc(lists, sizeof *run->by_copy.ring);
     run->waiting = calloc(run->waiting_mask + 1, sizeof *run->waiting);
+    run->home = calloc(run->piece_count + 1, sizeof *run->home);
+    run->held = calloc(run->piece_count + 1, sizeof *run->held);
+    run->holder = calloc(run->frames + 1, sizeof *run->holder);
+    run->ready = calloc(run->frames + 1, sizeof *run->ready);
     if (!run->instances || !run->away || !run->at || !run->deaths || !run->death_first ||
-        !run->by_compute.ring || !run->by_copy.ring || !run->waiting)
+        !run->by_compute.ring || !run->by_copy.ring || !run->waiting || !run->home || !run->held ||
+        !run->holder || !run->ready)
         goto no_memory;
     index_instances(run);
     return run;
@@ -105,5 +110,9 @@ void cycle_run_free(struct cycle_run *run)
     free(run->by_compute.ring);
     free(run->by_copy.ring);
     free(run->waiting);
+    free(run->home);
+    free(run->held);
+    free(run->holder);
+    free(run->ready);
     free(run);
 }

@@ -67,6 +67,44 @@ static void note_lives(struct making *making)
         }
 }
 
+static int by_segment(const void *a, const void *b)
+{
+    const struct known_life *x = a, *y = b;
+
+    if (x->segment != y->segment)
+        return x->segment < y->segment ? -1 : 1;
+    return x->life < y->life ? -1 : x->life > y->life;
+}
+
+/*
+ * Buffers that lie at one address, one after the other, round after round, so that it can keep its bindings:
+ * packed sizes, as others have a place each (place.h). Numbers are given in the order of buffers, not of
+ * addresses, which differ from run to run. Without memory for it each is on its own.
+ */
+static void note_addresses(struct making *making)
+{
+    struct cycle *cycle = making->cycle;
+    struct known_life *found = malloc((cycle->buffer_count + 1) * sizeof *found); /* life: the buffer */
+    uint32_t count = 0;
+
+    if (!found)
+        return;
+    for (uint32_t i = 0; i < cycle->buffer_count; i++) {
+        const struct known_life *lives = making->known->lives[i];
+
+        if (lives[0].segment && lives[0].segment->items > 1 && making->known->ages[i] > 1 &&
+            lives[0].segment == lives[1].segment)
+            found[count++] = (struct known_life){lives[0].segment, i};
+    }
+    if (count)
+        qsort(found, count, sizeof *found, by_segment);
+    for (uint32_t i = 0; i < count; i++)
+        cycle->buffers[found[i].life].address = i && found[i].segment == found[i - 1].segment
+                                                    ? cycle->buffers[found[i - 1].life].address
+                                                    : (uint32_t)found[i].life + 1;
+    free(found);
+}
+
 /* Mean of the two rounds; what was not measured takes as long as the mean of what was. */
 static void note_durations(struct making *making)
 {
@@ -180,6 +218,7 @@ static int make(struct making *making)
     if (error)
         return error;
     note_lives(making);
+    note_addresses(making);
     note_durations(making);
     error = cycle_index(making->cycle);
     return error == -EINVAL ? -ENOENT : error;

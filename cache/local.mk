@@ -6,6 +6,11 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/borrow.h \
 	%D%/cache.c \
 	%D%/cache.h \
+	%D%/colour.c \
+	%D%/colour.h \
+	%D%/colour_choose.c \
+	%D%/colour_group.c \
+	%D%/colour_group.h \
 	%D%/copy.c \
 	%D%/cycle.c \
 	%D%/cycle.h \
@@ -33,8 +38,6 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/history.h \
 	%D%/home.c \
 	%D%/home.h \
-	%D%/home_stays.c \
-	%D%/home_stays.h \
 	%D%/internal.h \
 	%D%/known.c \
 	%D%/known.h \
@@ -64,6 +67,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/slot.h \
 	%D%/stall.c \
 	%D%/stall.h \
+	%D%/stays.c \
+	%D%/stays.h \
 	%D%/statistics.h \
 	%D%/stream.c \
 	%D%/stream.h \

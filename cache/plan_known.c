@@ -274,10 +274,7 @@ void plan_learn(struct cache *cache)
     describe_machine(cache, known->cycle);
     known->hash = cycle_hash(known->cycle);
     known->followed = cache->window;
-    /* Kept free by the greedy schedule: where all of HBM is full for long, stays find no lasting homes, and
-     * those that are displaced are bound anew in every round (in replay 4 % took up to a tenth off a round).
-     */
-    if (schedule_choose(known->cycle, known->cycle->capacity / 25, &schedule)) {
+    if (schedule_choose(known->cycle, &schedule)) {
         known_free(known);
         return;
     }

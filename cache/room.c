@@ -106,6 +106,64 @@ static unsigned lacking(const struct segment *segment, unsigned first, unsigned 
     return count;
 }
 
+/* The piece that has the frame, NULL: it is free. */
+static const struct binding *frame_owner(const struct frame *frame)
+{
+    const struct binding *binding = frame->bindings;
+
+    while (binding && binding->frame != frame)
+        binding = binding->next;
+    return binding;
+}
+
+static unsigned piece_of(const struct binding *binding)
+{
+    return (unsigned)(binding - binding->segment->piece);
+}
+
+static bool at_home(const struct binding *binding)
+{
+    return binding->segment->home && binding->segment->home[piece_of(binding)] == binding->frame;
+}
+
+/*
+ * A home is not free: 0 to look again; -EBUSY to wait for who has it, where that can wait (only_free) and the
+ * schedule has him leave in time; -ENOENT to go elsewhere. When homes are new, one who is in another's has to
+ * leave, or the two would go on displacing others round after round.
+ */
+static int home_taken(struct cache *cache, const struct frame *home, bool only_free, struct need *need,
+                      struct cache_failure *failure)
+{
+    const struct binding *owner = frame_owner(home);
+    struct segment *segment;
+
+    if (!owner)
+        return -ENOENT;
+    if (at_home(owner))
+        return only_free ? -EBUSY : -ENOENT;
+    segment = owner->segment;
+    if (cache->plan_position >= cache->settled_at || !policy_movable(segment) ||
+        residency_behind(cache, segment))
+        return -ENOENT;
+    if (segment->state != SEGMENT_RESIDENT)
+        return residency_strip(cache, segment, need);
+    return residency_evict(cache, segment, piece_of(owner), 1, need, failure);
+}
+
+/* Some free frame for a piece that has no home, or cannot have it; NULL: there is none. */
+static struct frame *any_frame(struct cache *cache, const struct segment *segment, struct frame *bound)
+{
+    struct frame *frame = bound;
+
+    if (cache->at_home) {
+        frame = home_elsewhere(cache, segment, bound);
+        (void)frames_take_this(&cache->frames, frame);
+    } else if (!frames_take_this(&cache->frames, frame)) {
+        frame = frames_take(&cache->frames, cache->plan_position, segment->leaves);
+    }
+    return frame;
+}
+
 int room_frames(struct cache *cache, struct segment *segment, unsigned first, unsigned count, bool only_free,
                 struct need *need, struct cache_failure *failure)
 {
@@ -117,12 +175,14 @@ int room_frames(struct cache *cache, struct segment *segment, unsigned first, un
             int error = 0;
 
             if (!frames_take_this(&cache->frames, frame)) {
-                if (cache->at_home) {
-                    frame = home_elsewhere(cache, segment, binding->bound);
-                    (void)frames_take_this(&cache->frames, frame);
-                } else if (!frames_take_this(&cache->frames, frame = binding->bound)) {
-                    frame = frames_take(&cache->frames, cache->plan_position, segment->leaves);
+                error = frame ? home_taken(cache, frame, only_free, need, failure) : -ENOENT;
+                if (error != -ENOENT) {
+                    if (error)
+                        return error;
+                    continue;
                 }
+                error = 0;
+                frame = any_frame(cache, segment, binding->bound);
             }
             if (!frame) {
                 error = frames_create(&cache->frames, &frame);

@@ -16,7 +16,7 @@ TESTS += %D%/test_cache_rare
 %C%_test_cache_rare_LDADD = cache/libcache.la $(CHECK_LIBS)
 check_PROGRAMS += %D%/test_greedy
 TESTS += %D%/test_greedy
-%C%_test_greedy_SOURCES = %D%/test_greedy.c cache/cycle_run.c cache/cycle_run_frames.c cache/cycle_run_new.c
+%C%_test_greedy_SOURCES = %D%/test_greedy.c
 %C%_test_greedy_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_greedy_LDADD = cache/libcache.la $(CHECK_LIBS)
 # Built with the tests, run by hand.

@@ -460,7 +460,7 @@ START_TEST(test_the_better_one)
         uint64_t hash = cycle_hash(cycle);
 
         say("the_better_one", seed);
-        ck_assert_int_eq(schedule_choose(cycle, cycle->capacity / 25, &schedule), 0);
+        ck_assert_int_eq(schedule_choose(cycle, &schedule), 0);
         ck_assert_uint_eq(cycle_hash(cycle), hash);
         ck_assert_uint_eq(schedule->cycle_hash, hash);
         ck_assert_int_eq(cycle_run_once(cycle, schedule, &with), 0);

@@ -1,0 +1,63 @@
+/*
+ * colour.h - a frame for each piece of a round's buffers, chosen so that bindings repeat and nobody waits.
+ *
+ * Frames are numbered here, and such a number is a colour. An address keeps its bindings where every stay of
+ * each of its pieces (stays.h) has the same colour; two stays whose arcs overlap must not have one. That is
+ * colouring of arcs around a circle. What never leaves gets colours of its own. The circle is cut where
+ * fewest others are in HBM; what is there at the cut comes first, then the rest as it arrives, or the longest
+ * first: of the colours free for all stays of a piece, those whose next owner comes soonest behind it. Where
+ * none is free for all, each stay gets one of its own, which costs driver calls in every round; where none is
+ * free even for it alone, the one that its copies have to wait for the least.
+ *
+ * It decides about speed only: what orders the owners of a frame are its edges.
+ *
+ * Plain data, no locks. Times are nanoseconds.
+ */
+#ifndef HBMSPILL_CACHE_COLOUR_H
+#define HBMSPILL_CACHE_COLOUR_H
+
+#include "cache/stays.h"
+
+enum { COLOUR_NONE = UINT32_MAX };
+
+enum colour_order { COLOUR_BY_TIME, COLOUR_BY_LENGTH, COLOUR_ORDERS };
+
+struct colouring {
+    struct stays stays;
+    uint32_t colours; /* that there are */
+    /*
+     * Colours by piece: those a buffer's pieces are born with, or have all the time, begin at
+     * of_buffer[buffer]; those of pieces that an action brings in at of_action[action]. COLOUR_NONE: none was
+     * found.
+     */
+    uint32_t *colour, *of_buffer, *of_action;
+    uint32_t total;    /* of colour */
+    uint32_t rebound;  /* pieces bound to another frame in every round */
+    uint32_t homeless; /* pieces without a colour */
+};
+
+/* In so many colours (frames of HBM). -ENOMEM. */
+int colouring_make(const struct cycle *cycle, const struct schedule *schedule,
+                   const struct cycle_times *times, uint32_t colours, enum colour_order order,
+                   struct colouring *out);
+void colouring_free(struct colouring *colouring);
+
+/*
+ * The best of several, by running the schedule with each (cycle_run.h) in as many frames as the cycle's HBM
+ * has. result: of that run; value: its time and what bindings cost, nanoseconds. `run' is of the cycle.
+ * -ENOMEM, or as cycle_run_schedule.
+ */
+int colouring_choose(struct cycle_run *run, const struct cycle *cycle, const struct schedule *schedule,
+                     struct colouring *out, struct cycle_result *result, double *value);
+
+/* Where the colour of a stay's piece is. */
+static inline uint32_t *colouring_of(const struct colouring *colouring, const struct schedule *schedule,
+                                     const struct stay *stay, uint32_t piece)
+{
+    if (stay->action != CYCLE_NEVER)
+        return &colouring->colour[colouring->of_action[stay->action] + piece -
+                                  schedule->actions[stay->action].first];
+    return &colouring->colour[colouring->of_buffer[stay->buffer] + piece];
+}
+
+#endif

@@ -1,0 +1,81 @@
+#include "cache/colour.h"
+#include "model/machine.h"
+#include <stdlib.h>
+
+/* A binding costs the host a few calls, half of which the device may have to wait for. [assumed] */
+#define REBIND (0.5 * (MACHINE_HOST_UNMAP + MACHINE_HOST_MAP + MACHINE_HOST_ACCESS))
+
+struct choosing {
+    struct cycle_run *run;
+    const struct cycle *cycle;
+    const struct schedule *schedule;
+    struct colouring *best;
+    struct cycle_result *result;
+    struct cycle_times *times; /* of the best */
+    double value;              /* of the best, 0: there is none yet */
+};
+
+/* Colours by those times, and runs the schedule with them. */
+static int try_order(struct choosing *choosing, const struct cycle_times *times, enum colour_order order)
+{
+    struct colouring colouring;
+    struct cycle_result result;
+    struct cycle_times ran;
+    double value;
+    int error = cycle_times_make(choosing->cycle, choosing->schedule, &ran);
+
+    if (error)
+        return error;
+    error = colouring_make(choosing->cycle, choosing->schedule, times,
+                           (uint32_t)(choosing->cycle->capacity / choosing->cycle->frame_size), order,
+                           &colouring);
+    if (!error) {
+        error = cycle_run_coloured(choosing->run, choosing->schedule, &colouring, &result, &ran);
+        value = error ? 0 : result.time + REBIND * (colouring.rebound + 2.0 * result.displaced);
+        if (!error && (choosing->value <= 0 || value < choosing->value)) {
+            struct colouring before = *choosing->best;
+            struct cycle_times then = *choosing->times;
+
+            *choosing->best = colouring;
+            *choosing->times = ran;
+            *choosing->result = result;
+            choosing->value = value;
+            colouring = before;
+            ran = then;
+        }
+        colouring_free(&colouring);
+    }
+    cycle_times_free(&ran);
+    return error;
+}
+
+int colouring_choose(struct cycle_run *run, const struct cycle *cycle, const struct schedule *schedule,
+                     struct colouring *out, struct cycle_result *result, double *value)
+{
+    struct colouring best = {0};
+    struct cycle_times alike, times = {0};
+    struct choosing choosing = {
+        .run = run, .cycle = cycle, .schedule = schedule, .best = &best, .result = result, .times = &times};
+    int error = cycle_times_make(cycle, schedule, &alike);
+
+    if (error)
+        return error;
+    error = cycle_run_coloured(run, schedule, NULL, result, &alike);
+    for (unsigned order = 0; order < COLOUR_ORDERS && !error; order++)
+        error = try_order(&choosing, &alike, order);
+    if (!error) { /* once more, by the times that came of the colours */
+        cycle_times_free(&alike);
+        alike = times;
+        times = (struct cycle_times){0};
+        error = try_order(&choosing, &alike, COLOUR_BY_TIME);
+    }
+    cycle_times_free(&alike);
+    cycle_times_free(&times);
+    if (error) {
+        colouring_free(&best);
+        return error;
+    }
+    *out = best;
+    *value = choosing.value;
+    return 0;
+}
