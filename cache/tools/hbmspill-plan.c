@@ -8,7 +8,7 @@
  * Exit: 0 written; 1 the cycle cannot be read or planned, or the plan not written; 2 usage; 3 nothing was
  * found that is better than what needs no solver, and nothing was written.
  */
-#include "cache/cycle_run.h"
+#include "cache/colour.h"
 #include "cache/tools/plan_lp.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -169,22 +169,38 @@ static void say(const struct request *request, const char *what, const struct cy
                 result->out / (1 << 20), result->misses);
 }
 
+/* With the frames it would get in the cache, what bindings cost added to its time. */
+static int run(const struct cycle *cycle, const struct schedule *schedule, struct cycle_result *result)
+{
+    struct cycle_run *machine = cycle_run_new(cycle);
+    struct colouring colouring;
+    double value;
+    int error = machine ? colouring_choose(machine, cycle, schedule, &colouring, result, &value) : -ENOMEM;
+
+    if (!error) {
+        result->time = value;
+        colouring_free(&colouring);
+    }
+    cycle_run_free(machine);
+    return error;
+}
+
 /* What the schedule does that the shim made itself; or -errno. */
 static int run_greedy(const struct request *request, const struct cycle *cycle, struct cycle_result *result)
 {
     struct schedule *greedy;
-    int error = schedule_greedy(cycle, &greedy);
+    int error = schedule_choose(cycle, &greedy);
 
     if (error)
         return error;
-    error = cycle_run_once(cycle, greedy, result);
+    error = run(cycle, greedy, result);
     schedule_free(greedy);
     if (!error)
         say(request, "greedy", result);
     return error;
 }
 
-/* About as fast is better where less is moved: what frames that change hands cost is in no result. */
+/* About as fast is better where less is moved: the link may be slower than it was measured. */
 static bool better(const struct cycle_result *planned, const struct cycle_result *greedy)
 {
     return planned->time < greedy->time ||
@@ -207,7 +223,7 @@ static int plan(const struct request *request, const struct cycle *cycle)
     }
     error = plan_optimal(cycle, &options, &schedule, why, sizeof why);
     if (!error)
-        error = cycle_run_once(cycle, schedule, &result);
+        error = run(cycle, schedule, &result);
     if (error) {
         fprintf(stderr, "hbmspill-plan: %s: %s\n", request->cycle, *why ? why : strerror(-error));
         schedule_free(schedule);

@@ -1,5 +1,5 @@
 #include "cache/tools/plan_lp.h"
-#include "cache/cycle_run.h"
+#include "cache/colour.h"
 #include "cache/tools/plan_lp_internal.h"
 #include "model/machine.h"
 #include <errno.h>
@@ -27,6 +27,7 @@ struct search {
     struct cycle_run *run;
     struct schedule *best;
     struct cycle_result result;
+    double time; /* of the best, with what its bindings cost */
     double score, bound;
     double begin;
     uint32_t chunk; /* pieces that make a copy's latency small */
@@ -48,36 +49,61 @@ static double seconds_left(const struct search *search)
 
 /* Of two that take as long the one that moves less is better: the link may be slower than it was said to be.
  */
-static double score(const struct search *search, const struct cycle_result *result, uint32_t actions)
+static double score(const struct search *search, double time, const struct cycle_result *result,
+                    uint32_t actions)
 {
-    return result->time * (1 + MISS_WEIGHT * result->misses) + ACTION_WEIGHT * actions +
+    return time * (1 + MISS_WEIGHT * result->misses) + ACTION_WEIGHT * actions +
            TRAFFIC_WEIGHT * 1e9 * (result->in / search->cycle->in + result->out / search->cycle->out);
+}
+
+/* With frames that are all alike first, which is quick and hardly ever slower; then with those it would get.
+ */
+static int run_it(struct search *search, const struct schedule *schedule, struct cycle_result *result,
+                  double *time, double *value)
+{
+    struct colouring colouring;
+    int error = cycle_run_schedule(search->run, schedule, result, NULL);
+
+    if (error)
+        return error;
+    *time = result->time;
+    *value = score(search, *time, result, schedule->count);
+    if (search->best && *value >= search->score)
+        return 0;
+    error = colouring_choose(search->run, search->cycle, schedule, &colouring, result, time);
+    if (error)
+        return error;
+    *value = score(search, *time, result, schedule->count);
+    colouring_free(&colouring);
+    return 0;
 }
 
 /* Keeps it or frees it. */
 static int judge(struct search *search, struct schedule *schedule, const char *name)
 {
     struct cycle_result result;
-    int error = cycle_run_schedule(search->run, schedule, &result, NULL);
-    double value;
+    double value, time;
+    int error = run_it(search, schedule, &result, &time, &value);
 
     if (error) {
         schedule_free(schedule);
         return error;
     }
-    value = score(search, &result, schedule->count);
     if (search->best && value >= search->score) {
         schedule_free(schedule);
         return 0;
     }
     if (search->options->report)
-        fprintf(search->options->report, "  %s: %.4f ms, in %.0f out %.0f frames, %u misses, %u actions\n",
-                name, result.time * 1e-6, result.in / (double)search->cycle->frame_size,
-                result.out / (double)search->cycle->frame_size, result.misses, schedule->count);
+        fprintf(search->options->report,
+                "  %s: %.4f ms, in %.0f out %.0f frames, %u misses, %u displaced, %u actions\n", name,
+                result.time * 1e-6, result.in / (double)search->cycle->frame_size,
+                result.out / (double)search->cycle->frame_size, result.misses, result.displaced,
+                schedule->count);
     schedule_free(search->best);
     search->best = schedule;
     search->result = result;
     search->score = value;
+    search->time = time;
     schedule->predicted = result.time;
     return 0;
 }
@@ -97,7 +123,11 @@ static int try_greedy(struct search *search)
     struct schedule *greedy;
     int error = schedule_greedy(search->cycle, &greedy);
 
-    return error ? error : judge(search, greedy, "greedy");
+    if (!error)
+        error = judge(search, greedy, "greedy");
+    if (!error)
+        error = schedule_choose(search->cycle, &greedy);
+    return error ? error : judge(search, greedy, "greedy, with some to spare");
 }
 
 static int try_build(struct search *search, const struct plan_flow *flow, const struct plan_build *how)
@@ -121,7 +151,9 @@ static int try_flow(struct search *search, const struct plan_flow *flow)
     static const double out_leads[] = {INFINITY, 0, 4}, in_leads[] = {0, 1, 3, 8};
     int error = 0;
 
-    for (uint32_t chunk = search->chunk; chunk <= 16 * search->chunk; chunk *= 4)
+    /* Large actions first: they cost the host less. */
+    for (uint32_t chunk = 16 * search->chunk;
+         chunk >= search->chunk && !(search->best && search->time <= CLOSE * flow->time); chunk /= 4)
         for (unsigned o = 0; o < sizeof out_leads / sizeof *out_leads; o++)
             for (unsigned i = 0; i < sizeof in_leads / sizeof *in_leads; i++) {
                 if (!error && seconds_left(search) > 0)
@@ -170,7 +202,9 @@ static int try_slacks(struct search *search, uint32_t runs, bool apart)
         double time = 0;
 
         error = try_program(search, runs, slack, apart, &time);
-        if (slack && (error || time >= search->result.time)) /* without slack it is rounded differently */
+        if (slack && (error || time >= search->time)) /* without slack it is rounded differently */
+            break;
+        if (search->time <= CLOSE * search->bound)
             break;
     }
     return error == -ENOSPC || error == -ETIME ? 0 : error;
@@ -198,7 +232,7 @@ static int search_all(struct search *search)
             error = try_slacks(search, runs, apart);
         runs *= 2;
     } while (!error && runs / 2 < cycle->length && seconds_left(search) > 0 &&
-             search->score < GAIN * before && search->result.time > CLOSE * search->bound);
+             search->score < GAIN * before && search->time > CLOSE * search->bound);
     return error;
 }
 
