@@ -44,7 +44,7 @@ int colour_groups_make(struct colour_groups *groups, const struct stays *stays, 
 
 void colour_groups_free(struct colour_groups *groups)
 {
-    for (uint32_t i = 0; i < groups->count; i++)
+    for (uint32_t i = 0; groups->groups && i < groups->count; i++)
         free(groups->groups[i].owners);
     free(groups->groups);
     free(groups->next);

@@ -11,6 +11,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/colour_choose.c \
 	%D%/colour_group.c \
 	%D%/colour_group.h \
+	%D%/colour_items.c \
+	%D%/colour_items.h \
 	%D%/copy.c \
 	%D%/cycle.c \
 	%D%/cycle.h \

@@ -153,7 +153,8 @@ static int try_flow(struct search *search, const struct plan_flow *flow)
 
     /* Large actions first: they cost the host less. */
     for (uint32_t chunk = 16 * search->chunk;
-         chunk >= search->chunk && !(search->best && search->time <= CLOSE * flow->time); chunk /= 4)
+         chunk >= search->chunk && (chunk == 16 * search->chunk || search->time > CLOSE * flow->time);
+         chunk /= 4)
         for (unsigned o = 0; o < sizeof out_leads / sizeof *out_leads; o++)
             for (unsigned i = 0; i < sizeof in_leads / sizeof *in_leads; i++) {
                 if (!error && seconds_left(search) > 0)
