@@ -150,6 +150,8 @@ static void move_in(struct cache *cache, struct homes *homes, const struct stay 
         if (cycle_static(&homes->cycle->buffers[stay->buffer]) && !*first)
             *first = homes->frames[number];
         note_held(homes, stay, number);
+        if (stay->whole)
+            known->whole[number] = &known->homes[at];
     }
 }
 
@@ -164,10 +166,12 @@ static bool assign(struct cache *cache, struct homes *homes)
     known->slots = homes->cycle->length < MOST_SLOTS ? homes->cycle->length : MOST_SLOTS;
     words = (known->slots + 63) / 64;
     known->homes = calloc(colouring->total + 1, sizeof(struct frame *));
+    known->whole = calloc(homes->frame_count + 1, sizeof *known->whole);
+    known->frames = homes->frame_count;
     known->held = calloc((size_t)words * (homes->frame_count + 1), sizeof *known->held);
     homes->number_of = malloc((colouring->colours + 1) * sizeof *homes->number_of);
     homes->taken = calloc(homes->frame_count + 1, sizeof *homes->taken);
-    if (!known->homes || !known->held || !homes->number_of || !homes->taken)
+    if (!known->homes || !known->held || !known->whole || !homes->number_of || !homes->taken)
         return false;
     memset(homes->number_of, 0xff, (colouring->colours + 1) * sizeof *homes->number_of); /* COLOUR_NONE */
     match(homes);
@@ -180,10 +184,12 @@ static void forget(struct known *known)
 {
     free(known->homes);
     free(known->held);
+    free(known->whole);
     free(known->first_home);
     free(known->action_home);
     known->homes = NULL;
     known->held = NULL;
+    known->whole = NULL;
     known->first_home = known->action_home = NULL;
 }
 
@@ -251,6 +257,32 @@ static uint32_t unclaimed(const struct known *known, const struct frame *frame, 
         slot = slot + 1 == known->slots ? 0 : slot + 1;
     }
     return skipped + gap_after(known->slots, held, slot, known->slots - skipped);
+}
+
+static struct frame **whole_at(const struct known *known, const struct frame *frame)
+{
+    return frame->number < known->frames ? known->whole[frame->number] : NULL;
+}
+
+struct frame *home_exchange(struct cache *cache, const struct segment *segment, unsigned piece)
+{
+    struct known *known = cache->at_home;
+    struct frame **mine = &segment->home[piece], **other, *frame, *taken = *mine;
+
+    if (!known || !known->whole || whole_at(known, taken) != mine)
+        return NULL;
+    DL_FOREACH(cache->frames.free, frame)
+    {
+        other = whole_at(known, frame);
+        if (!other)
+            continue;
+        *mine = frame;
+        *other = taken;
+        known->whole[frame->number] = mine;
+        known->whole[taken->number] = other;
+        return frame;
+    }
+    return NULL;
 }
 
 struct frame *home_elsewhere(struct cache *cache, const struct segment *segment, struct frame *bound)

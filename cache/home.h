@@ -28,6 +28,11 @@ void home_set(const struct known *known, struct segment *segment, uint32_t buffe
 /* It is about to be brought in by an action of the schedule: the homes of that stay. */
 void home_move(const struct known *known, const struct segment *segment, uint32_t action);
 /*
+ * The home of a piece that never leaves is taken: it is exchanged for that of another such piece, which is
+ * away and whose home is free. NULL: the piece comes and goes, or there is no such home.
+ */
+struct frame *home_exchange(struct cache *cache, const struct segment *segment, unsigned piece);
+/*
  * A free frame for a piece that has no home, or whose home is taken, while homes are made (cache->at_home):
  * one that nobody comes home to while it stays, and of these the one that is wanted again soonest; else the
  * one wanted latest. `bound', where the piece is mapped to, if it is as good. NULL: none is free.

@@ -15,6 +15,7 @@ void known_free(struct known *known)
     free(known->grams);
     free(known->homes);
     free(known->held);
+    free(known->whole);
     free(known->first_home);
     free(known->action_home);
     free(known->signatures);

@@ -42,7 +42,10 @@ struct known {
     struct frame **homes;      /* a frame for each piece of each buffer (home.h), NULL for some or all */
     uint32_t *first_home,
         *action_home; /* where a buffer's begin, and those of pieces that an action brings in */
-    uint64_t *held;   /* by frame: the slots of the round in which it is a home, bits */
+    struct frame **
+        *whole;      /* by frame: where it stands in homes as that of a piece that never leaves; or NULL */
+    uint32_t frames; /* numbered */
+    uint64_t *held;  /* by frame: the slots of the round in which it is a home, bits */
     uint32_t slots;
     bool at_home;         /* they are those of the schedule */
     uint64_t followed;    /* when it was followed last, for replacing the one that was not for longest */

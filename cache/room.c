@@ -174,7 +174,9 @@ int room_frames(struct cache *cache, struct segment *segment, unsigned first, un
             struct frame *frame = segment->home ? segment->home[i] : NULL;
             int error = 0;
 
-            if (!frames_take_this(&cache->frames, frame)) {
+            if (!frames_take_this(&cache->frames, frame) &&
+                (!frame || !frames_take_this(&cache->frames, frame = home_exchange(cache, segment, i)))) {
+                frame = segment->home ? segment->home[i] : NULL;
                 error = frame ? home_taken(cache, frame, only_free, need, failure) : -ENOENT;
                 if (error != -ENOENT) {
                     if (error)
