@@ -5,6 +5,7 @@
 #include "tests/unit/fake_cache.h"
 #include <check.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -62,6 +63,60 @@ static void launch(uint64_t stream, uint64_t address, uint64_t expect, uint64_t 
     ck_assert_int_eq(begin(&op, stream, address), 0);
     forward(&op, stream, address, expect, value);
 }
+
+/* The first to leave are those used least recently, though nobody was told so while all fitted. */
+START_TEST(order_of_use_is_known_when_memory_becomes_short)
+{
+    enum { FIT = 4 };
+    static const unsigned used[] = {2, 0, 3, 1, 0, 3}; /* last uses: 2, 1, 0, 3 */
+    const struct statistics *statistics;
+    uint64_t stream, at[FIT + 2];
+
+    start(FIT * FAKE_GRANULE, 1);
+    statistics = cache_statistics(cache);
+    stream = fake_stream(&fake);
+    for (unsigned i = 0; i < FIT + 2; i++)
+        at[i] = allocate(FAKE_GRANULE);
+    for (unsigned i = 0; i < FIT; i++)
+        launch(stream, at[i], 0, i + 1);
+    for (unsigned i = 0; i < sizeof used / sizeof *used; i++)
+        launch(stream, at[used[i]], used[i] + 1, 0);
+    ck_assert_uint_eq(statistics->evictions, 0);
+    launch(stream, at[FIT], 0, FIT + 1);
+    launch(stream, at[FIT + 1], 0, FIT + 2);
+    ck_assert_uint_eq(statistics->evictions, 2);
+    launch(stream, at[0], 1, 0); /* neither of these left */
+    launch(stream, at[3], 4, 0);
+    ck_assert_uint_eq(statistics->fills, 0);
+    launch(stream, at[2], 3, 0);
+    launch(stream, at[1], 2, 0);
+    ck_assert_uint_eq(statistics->fills, 2);
+    stop();
+}
+END_TEST
+
+/* What was used in one stream, then in another, is used in both. */
+START_TEST(uses_in_several_streams_all_count)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        uint64_t stream[3], a, b;
+
+        start(FAKE_GRANULE, seed);
+        for (unsigned i = 0; i < 3; i++)
+            stream[i] = fake_stream(&fake);
+        a = allocate(FAKE_GRANULE);
+        b = allocate(FAKE_GRANULE);
+        launch(stream[0], a, 0, 7);
+        ck_assert(fake_drain(&fake));
+        for (unsigned i = 0; i < 2 * 3; i++)
+            launch(stream[i % 3], a, 7, 0);
+        launch(stream[0], b, 0, 8); /* has the frame after all six */
+        launch(stream[1], a, 7, 0);
+        fake_run(&fake, UINT_MAX); /* in an order of chance */
+        stop();
+    }
+}
+END_TEST
 
 /* While an operation is being submitted in one stream, others come and go. */
 START_TEST(streams_change_during_an_operation)
@@ -190,6 +245,8 @@ int main(void)
     SRunner *runner;
     int failed;
 
+    tcase_add_test(rare, order_of_use_is_known_when_memory_becomes_short);
+    tcase_add_test(rare, uses_in_several_streams_all_count);
     tcase_add_test(rare, streams_change_during_an_operation);
     tcase_add_test(rare, all_streams_in_use);
     tcase_add_test(rare, freed_memory_is_not_fixed);
