@@ -54,7 +54,7 @@ void place_forget(struct segments *segments, struct segment *segment)
 
     if (!place)
         return;
-    HASH_DEL(segments->places, place); /* NOLINT(clang-analyzer-unix.Malloc): it is in the table */
+    HASH_DEL(segments->places, place); /* NOLINT(clang-analyzer-core.NullDereference): it is in the table */
     segment->place = NULL;
     segment->size_class->places--;
     free(place);
