@@ -145,7 +145,7 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
         goto unlock;
     }
     moment = (struct moment){.window = cache->window, .phase = cache->phase};
-    if (cache->following)
+    if (cache->following && cache->pressure)
         moment.round = cache->following->hash | 1;
     error = segments_take_item(&cache->segments, size, &moment, &segment, &item);
     if (error) {

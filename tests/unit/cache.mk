@@ -48,4 +48,9 @@ TESTS += %D%/test_rounds
 %C%_test_rounds_SOURCES = %D%/test_rounds.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
 %C%_test_rounds_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_rounds_LDADD = cache/libcache.la $(CHECK_LIBS)
+check_PROGRAMS += %D%/test_places
+TESTS += %D%/test_places
+%C%_test_places_SOURCES = %D%/test_places.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
+%C%_test_places_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_places_LDADD = cache/libcache.la $(CHECK_LIBS)
 endif

@@ -1,0 +1,231 @@
+/*
+ * Which addresses allocations get: in a round that is followed every birth has one of its own, so that little
+ * is bound anew; while everything fits the lowest is reused, and nothing is.
+ *
+ * The round is three programs that take turns, as two models that train each other: each allocates what it
+ * needs, of the same sizes, works through it and frees it all.
+ */
+#include "cache/internal.h"
+#include "cache/segment.h"
+#include "tests/unit/fake_cache.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB UINT64_C(1024)
+#define MIB (KIB * 1024)
+
+enum { PROGRAMS = 3, BORN = 6, WEIGHTS = 8, ROUNDS = 12 };
+
+static struct fake_device fake;
+static struct cache *cache;
+
+struct buffer {
+    uint64_t address, size, value;
+};
+
+static struct buffer weights[WEIGHTS], born[BORN];
+static uint64_t value, stream;
+
+static void start(uint64_t hbm, uint64_t seed)
+{
+    struct cache_config config = {.frame_size = FAKE_GRANULE,
+                                  .hbm_limit = hbm,
+                                  .host_limit = 64 * MIB,
+                                  .policy = CACHE_POLICY_NEXTUSE,
+                                  .prefetch = true,
+                                  .follow = true};
+
+    fake_init(&fake, hbm, 64 * MIB, seed);
+    ck_assert_int_eq(cache_create(&fake.ops, &config, &cache), 0);
+    stream = fake_stream(&fake);
+    memset(born, 0, sizeof born);
+    value = 1;
+}
+
+static void allocate(struct buffer *buffer, uint64_t size)
+{
+    struct cache_failure failure;
+
+    *buffer = (struct buffer){.size = size};
+    ck_assert_int_eq(cache_alloc(cache, size, &buffer->address, &failure), 0);
+}
+
+static void release(struct buffer *buffer)
+{
+    ck_assert_int_eq(cache_free(cache, buffer->address, &(struct stream_key){stream, 0}), 0);
+    buffer->size = 0;
+}
+
+/* Reads one and writes another. */
+struct step {
+    struct buffer *read, *written;
+};
+
+static void launch(const struct step *step, const struct cache_touch *touches)
+{
+    struct fake_op kernel = {.count = 2,
+                             .buffers = {step->read->address, step->written->address},
+                             .bytes = {step->read->size, step->written->size},
+                             .expect = {step->read->value, step->written->value},
+                             .value = {0, ++value}};
+    struct cache_op op;
+
+    ck_assert_int_eq(cache_op_begin(cache, &op, (struct stream_key){stream, 0}, touches, 2), 0);
+    fake_kernel(&fake, stream, &kernel);
+    step->written->value = value;
+    cache_op_end(cache, &op, true);
+}
+
+/* A program: each buffer is made from a weight and is then what that weight is changed by. */
+static void run_program(unsigned program)
+{
+    struct step steps[2 * BORN];
+    struct cache_planned_op ops[3 * BORN];
+    struct cache_touch touches[2 * BORN][2];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < BORN; i++) {
+        struct buffer *weight = &weights[(program * 3 + i) % WEIGHTS];
+
+        steps[i] = (struct step){weight, &born[i]};
+        steps[2 * BORN - 1 - i] = (struct step){&born[i], weight};
+    }
+    for (; count < 2 * BORN; count++) {
+        touches[count][0] = (struct cache_touch){steps[count].read->address, CACHE_READ};
+        touches[count][1] = (struct cache_touch){steps[count].written->address, CACHE_READ | CACHE_WRITE};
+        ops[count] = (struct cache_planned_op){.touches = touches[count], .count = 2};
+    }
+    for (unsigned i = 0; i < BORN; i++)
+        ops[count++] = (struct cache_planned_op){.free_address = born[i].address};
+    cache_window_begin(cache, ops, count);
+    for (unsigned i = 0; i < count; i++) {
+        cache_window_step(cache, i);
+        if (i < 2 * BORN)
+            launch(&steps[i], touches[i]);
+        else
+            release(&born[i - 2 * BORN]);
+        if (fake_random(&fake) % 4 == 0)
+            fake_run(&fake, (unsigned)(fake_random(&fake) % 30));
+    }
+    cache_window_end(cache);
+}
+
+/* One round: the addresses of its births. */
+static void carry_out(uint64_t addresses[PROGRAMS * BORN])
+{
+    for (unsigned program = 0; program < PROGRAMS; program++) {
+        for (unsigned i = 0; i < BORN; i++) {
+            allocate(&born[i], (1 + i) * FAKE_GRANULE);
+            addresses[program * BORN + i] = born[i].address;
+        }
+        run_program(program);
+    }
+}
+
+static unsigned distinct(const uint64_t *addresses, unsigned count)
+{
+    unsigned found = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        bool known = false;
+
+        for (unsigned k = 0; k < i; k++)
+            known |= addresses[k] == addresses[i];
+        found += !known;
+    }
+    return found;
+}
+
+static uint64_t binding_calls(void)
+{
+    const struct statistics *statistics = cache_statistics(cache);
+
+    return statistics->map_calls + statistics->unmap_calls + statistics->access_calls;
+}
+
+/* Rounds until they are followed, and their addresses and homes are settled. */
+static void settle(uint64_t addresses[PROGRAMS * BORN])
+{
+    for (unsigned i = 0; i < WEIGHTS; i++)
+        allocate(&weights[i], (1 + i) * FAKE_GRANULE);
+    for (unsigned round = 0; round < ROUNDS; round++)
+        carry_out(addresses);
+    ck_assert_uint_ge(cache_statistics(cache)->rounds_found, 1);
+}
+
+START_TEST(every_birth_of_a_round_has_its_own)
+{
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        uint64_t before[PROGRAMS * BORN], after[PROGRAMS * BORN], calls, moved;
+
+        start(40 * FAKE_GRANULE, seed); /* of 57 in use at once */
+        settle(before);
+        ck_assert_uint_eq(distinct(before, PROGRAMS * BORN), PROGRAMS * BORN);
+        calls = binding_calls();
+        moved = cache_statistics(cache)->bytes_in;
+        for (unsigned round = 0; round < 4; round++) {
+            carry_out(after);
+            ck_assert_int_eq(memcmp(before, after, sizeof before), 0);
+        }
+        moved = (cache_statistics(cache)->bytes_in - moved) / FAKE_GRANULE;
+        ck_assert_uint_gt(moved, 0);
+        ck_assert_uint_le(binding_calls() - calls, 2 * moved); /* of pieces without a home */
+        fake_cache_stop(&fake, cache);
+    }
+}
+END_TEST
+
+START_TEST(fitting_jobs_reuse_addresses)
+{
+    uint64_t addresses[PROGRAMS * BORN];
+
+    start(64 * FAKE_GRANULE, 1);
+    for (unsigned i = 0; i < WEIGHTS; i++)
+        allocate(&weights[i], (1 + i) * FAKE_GRANULE);
+    for (unsigned round = 0; round < ROUNDS; round++)
+        carry_out(addresses);
+    ck_assert_uint_eq(distinct(addresses, PROGRAMS * BORN), BORN);
+    ck_assert_uint_eq(binding_calls(), 57 + BORN + WEIGHTS); /* pieces, and one access each */
+    fake_cache_stop(&fake, cache);
+}
+END_TEST
+
+/* Another job of the same sizes comes in between: it gets addresses, and the round its own again. */
+START_TEST(others_may_have_them_meanwhile)
+{
+    uint64_t addresses[PROGRAMS * BORN];
+    struct buffer others[2 * PROGRAMS * BORN];
+
+    start(40 * FAKE_GRANULE, 3);
+    settle(addresses);
+    for (unsigned i = 0; i < 2 * PROGRAMS * BORN; i++)
+        allocate(&others[i], (1 + i % BORN) * FAKE_GRANULE);
+    carry_out(addresses);
+    for (unsigned i = 0; i < 2 * PROGRAMS * BORN; i++)
+        release(&others[i]);
+    for (unsigned round = 0; round < ROUNDS; round++)
+        carry_out(addresses);
+    ck_assert_uint_eq(distinct(addresses, PROGRAMS * BORN), PROGRAMS * BORN);
+    fake_cache_stop(&fake, cache);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("places");
+    TCase *tests = tcase_create("places");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, every_birth_of_a_round_has_its_own);
+    tcase_add_test(tests, fitting_jobs_reuse_addresses);
+    tcase_add_test(tests, others_may_have_them_meanwhile);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
