@@ -51,7 +51,7 @@ def parse_arguments():
     parser.add_argument("--plan", type=words(rows.PLANS), default=list(rows.PLANS), help="default: lru,greedy,optimal")
     parser.add_argument("--links", type=words(links), default=["pcie5", "c2c"], help="presets, at 1.25 and 1.5 of the ratios")
     parser.add_argument("--driver-scales", type=numbers, default=[0.5, 2.0], help="driver costs to repeat the rows at")
-    parser.add_argument("--slots", type=int, default=128, help="finest runs of launches for the bound")
+    parser.add_argument("--slots", type=int, default=192, help="moments of a round that the bound looks at, at most")
     parser.add_argument("--rounds", type=int, default=8, help="recorded")
     parser.add_argument("--limit", type=int, default=450, help="seconds for one replay")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="rows worked at at once; default: processors")
@@ -240,7 +240,7 @@ def main():
     model = rows.file_hash(rows.MACHINE)
     try:
         jobs = [rows.Job(recording.record(name, options.rounds, rows.live_bytes)) for name in options.jobs]
-        print(f"all times are modelled; model/machine.h {model}; plans start cold; bound with at most {options.slots} runs")
+        print(f"all times are modelled; model/machine.h {model}; plans start cold; bound from below, of at most {options.slots} moments")
         for job in jobs:
             print(
                 f"  {job.name:12} {job.launches:5} launches a round, {job.rounds} rounds; live {job.live / GIB:.1f} GiB "
@@ -266,7 +266,7 @@ def main():
     coarse = [row for row in table.rows if row["bound_refinement"] is not None and row["bound_refinement"] >= 0.01]
     if coarse:
         worst = max(row["bound_refinement"] for row in coarse)
-        print(f"NOTE: the bound's last refinement moved it by 1 % or more in {len(coarse)} rows, at most {100 * worst:.1f} %")
+        print(f"NOTE: the bound's last refinements moved it by 1 % or more in {len(coarse)} rows, at most {100 * worst:.1f} %")
     return 1 if wrong else 0
 
 

@@ -31,7 +31,7 @@ def parse_arguments():
     parser.add_argument("--transfer", type=float, default=0.5, help="(live - HBM) / rate over compute time")
     parser.add_argument("--steps", type=int, default=16)
     parser.add_argument("--first", type=int, default=12, help="the first step that counts")
-    parser.add_argument("--slots", type=int, default=128, help="finest runs of launches for the bound")
+    parser.add_argument("--slots", type=int, default=192, help="moments of a round that the bound looks at, at most")
     parser.add_argument("--rounds", type=int, default=8, help="recorded for the bound")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()

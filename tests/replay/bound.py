@@ -90,15 +90,15 @@ def device_record(path):
 
 
 def refinement(path):
-    """Finer runs move the bound down, and by how much is said; a coarse bound without a pause is not refined."""
+    """Finer moments move the bound up, and by how much is said; all of them are the end of it."""
     trace(path, [8 * MIB] * 12, [(1000000, [i // 4, 11 - i // 4], [], []) for i in range(48)], 5)
     machine = ["--hbm", "48M", "--link", "ratio:1"]
-    coarse, fine = bound(path, *machine, "--slots", "16"), bound(path, *machine)
-    check(f"{fine} is below {coarse}", fine["bound_seconds"] < coarse["bound_seconds"])
+    coarse, fine = bound(path, *machine, "--slots", "4"), bound(path, *machine)
+    check(f"{fine} is above {coarse}", fine["bound_seconds"] > coarse["bound_seconds"])
     check(f"one solution says nothing of refinement: {coarse}", coarse["refinement"] is None)
-    check(f"two do: {fine}", 0 < fine["refinement"] < 1 and fine["slots"] == 48)
+    check(f"it was refined to the end: {fine}", 0 <= fine["refinement"] < 0.01 and fine["slots"] > 4)
     easy = bound(path, "--hbm", "96M", "--link", "ratio:1")
-    check(f"nothing has to move: {easy}", easy["slots"] == 32 and easy["refinement"] == 0 and close(easy["bound_seconds"], 0.048))
+    check(f"nothing has to move: {easy}", easy["slots"] == 0 and easy["refinement"] == 0 and close(easy["bound_seconds"], 0.048))
 
 
 def random_round(rng):
