@@ -14,6 +14,12 @@ TESTS += %D%/replay/test_golden
 %C%_replay_test_golden_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_replay_test_golden_LDADD = cache/tools/libreplay.la cache/libcache.la $(CHECK_LIBS)
 
+check_PROGRAMS += %D%/replay/test_planned
+TESTS += %D%/replay/test_planned
+%C%_replay_test_planned_SOURCES = %D%/replay/test_planned.c
+%C%_replay_test_planned_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_replay_test_planned_LDADD = cache/tools/libreplay.la cache/libcache.la $(CHECK_LIBS)
+
 check_PROGRAMS += %D%/replay/test_plan
 TESTS += %D%/replay/test_plan
 %C%_replay_test_plan_SOURCES = %D%/replay/test_plan.c
