@@ -17,7 +17,7 @@
 
 #define FRAME (UINT64_C(2) << 20)
 
-enum { ROUNDS = 40, BEFORE = 8 }; /* those before are not counted */
+enum { ROUNDS = 48, BEFORE = 8 }; /* those before are not counted */
 
 /* --- Tapes -------------------------------------------------------------------------------------------------
  */
@@ -149,7 +149,7 @@ static const char chain_arrays[] = "A1 B1 C1 D1", chain[] = "w=1 Aw x=1 Bwx y=1 
 static const char step_arrays[] = "A1 B1 C1 D1", step[] = "w=1 x=1 y=1 Aw Bwx Cxy D Dy Cyx Bxw Aw -w -x -y .";
 
 /*
- * Of 32 rounds. Greedy: with windows; alone: without. Binding: an address that goes from one frame to another
+ * Of 40 rounds. Greedy: with windows; alone: without. Binding: an address that goes from one frame to another
  * is unmapped, mapped and given access.
  */
 static const struct golden {
@@ -169,65 +169,65 @@ static const struct golden {
      * LRU misses always: 6 a round. A, then E, has the frame of the one four earlier, so it is another one
      * than the last time (3 calls each); with three frames six are twice around, and it is the same.
      */
-    {loop_arrays, loop, 4, LRU, 6 * 32, 6 * 32, 3 * 6 * 32},
-    {loop_arrays, loop, 3, LRU, 6 * 32, 6 * 32, 0},
+    {loop_arrays, loop, 4, LRU, 6 * 40, 6 * 40, 3 * 6 * 40},
+    {loop_arrays, loop, 3, LRU, 6 * 40, 6 * 40, 0},
     /* What is only read is not written back. */
-    {loop_arrays, read_loop, 4, LRU, 6 * 32, 0, 3 * 6 * 32},
+    {loop_arrays, read_loop, 4, LRU, 6 * 40, 0, 3 * 6 * 40},
     /* BIP: three stay, the other three take turns in one frame, each bound to it for good. One newcomer in 32
-     * stays in the place of another, which costs one more and binds some anew (as counted). */
-    {loop_arrays, loop, 4, BIP, 3 * 32 + 1, 3 * 32 + 1, 18},
-    {loop_arrays, loop, 5, BIP, 2 * 32, 2 * 32, 3},
+     * stays in the place of another, which costs a little more and binds some anew (as counted). */
+    {loop_arrays, loop, 4, BIP, 3 * 40 + 2, 3 * 40 + 2, 24},
+    {loop_arrays, loop, 5, BIP, 2 * 40, 2 * 40, 3},
     /*
      * Belady's rule with windows of a round. With four frames it should be 6 * 2 / 5; those idle for an
      * operation only are spared, which takes turns of 4 and 5 (the calls are as counted). With three, all
      * that is not spared leaves.
      */
-    {loop_arrays, loop, 4, NEXTUSE, 9 * 16, 9 * 16, 15 * 16},
-    {loop_arrays, loop, 3, NEXTUSE, 6 * 32, 6 * 32, 0},
+    {loop_arrays, loop, 4, NEXTUSE, 9 * 20, 9 * 20, 15 * 20},
+    {loop_arrays, loop, 3, NEXTUSE, 6 * 40, 6 * 40, 0},
     /*
      * A schedule: two of six have to be away at every time, 12 in a round. Of the five operations between its
      * uses an array spends one on each way, so that four have to leave for three each.
      */
-    {loop_arrays, loop, 4, GREEDY, 4 * 32, 4 * 32, 0},
-    {loop_arrays, loop, 4, ALONE, 4 * 32, 4 * 32, 0},
-    {loop_arrays, read_loop, 4, GREEDY, 4 * 32, 0, 0},
-    {loop_arrays, loop, 5, GREEDY, 2 * 32, 2 * 32, 0},
-    /* Three frames are too few for it: Belady's rule at the need, 6 * 3 / 5 of 6 (115 = 3.6 * 32), each into
+    {loop_arrays, loop, 4, GREEDY, 4 * 40, 4 * 40, 0},
+    {loop_arrays, loop, 4, ALONE, 4 * 40, 4 * 40, 0},
+    {loop_arrays, read_loop, 4, GREEDY, 4 * 40, 0, 0},
+    {loop_arrays, loop, 5, GREEDY, 2 * 40, 2 * 40, 0},
+    /* Three frames are too few for it: Belady's rule at the need, 6 * 3 / 5 of 6 (115 = 3.6 * 40), each into
      * the frame that another has just left. */
-    {loop_arrays, loop, 3, GREEDY, 115, 115, 3 * 115},
+    {loop_arrays, loop, 3, GREEDY, 36 * 4, 36 * 4, 3 * 36 * 4},
     /* There and back LRU is Belady's rule: of eight, four are still there when it turns, at either end. */
-    {mirror_arrays, mirror, 4, LRU, 8 * 32, 8 * 32, 0},
-    {mirror_arrays, mirror, 4, NEXTUSE, 10 * 32, 10 * 32, 0},
-    {mirror_arrays, mirror, 4, GREEDY, 8 * 32, 8 * 32, 0},
-    {mirror_arrays, mirror, 6, LRU, 4 * 32, 4 * 32, 0},
-    {mirror_arrays, mirror, 6, GREEDY, 4 * 32, 4 * 32, 0},
+    {mirror_arrays, mirror, 4, LRU, 8 * 40, 8 * 40, 0},
+    {mirror_arrays, mirror, 4, NEXTUSE, 10 * 40, 10 * 40, 0},
+    {mirror_arrays, mirror, 4, GREEDY, 8 * 40, 8 * 40, 0},
+    {mirror_arrays, mirror, 6, LRU, 4 * 40, 4 * 40, 0},
+    {mirror_arrays, mirror, 6, GREEDY, 4 * 40, 4 * 40, 0},
     /* One frame too few. LRU: of A one piece, B and C leave in turn, each when it is the next to be used. */
-    {parts_arrays, parts, 4, LRU, 3 * 32, 3 * 32, 3 * 3 * 32},
+    {parts_arrays, parts, 4, LRU, 3 * 40, 3 * 40, 3 * 3 * 40},
     /* A window takes whole arrays: each time all of A, and B and C. */
-    {parts_arrays, parts, 4, NEXTUSE, 5 * 32, 5 * 32, 0},
+    {parts_arrays, parts, 4, NEXTUSE, 5 * 40, 5 * 40, 0},
     /* At the need, Belady: B leaves for A's piece, that for B; every other time it is C that is not there. */
-    {parts_arrays, parts, 4, GREEDY, 3 * 16, 3 * 16, 3 * 3 * 16},
+    {parts_arrays, parts, 4, GREEDY, 3 * 20, 3 * 20, 3 * 3 * 20},
     /*
      * A, B, C, D are never there again when they are used. Without windows w and x are written back, too,
      * when room is made for y and z, and with five frames one of them.
      */
-    {chain_arrays, chain, 4, LRU, 4 * 32, 6 * 32, 3 * 6 * 32},
-    {chain_arrays, chain, 5, LRU, 4 * 32, 5 * 32, 3 * 7 * 32},
+    {chain_arrays, chain, 4, LRU, 4 * 40, 6 * 40, 3 * 6 * 40},
+    {chain_arrays, chain, 5, LRU, 4 * 40, 5 * 40, 3 * 7 * 40},
     /* A window knows them to be dead: what is written back is what comes in. */
-    {chain_arrays, chain, 4, NEXTUSE, 4 * 32, 4 * 32, 3 * 8 * 32},
-    {chain_arrays, chain, 3, NEXTUSE, 4 * 32, 4 * 32, 0},
-    {chain_arrays, chain, 4, GREEDY, 4 * 32, 4 * 32, 0},
+    {chain_arrays, chain, 4, NEXTUSE, 4 * 40, 4 * 40, 3 * 8 * 40},
+    {chain_arrays, chain, 3, NEXTUSE, 4 * 40, 4 * 40, 0},
+    {chain_arrays, chain, 4, GREEDY, 4 * 40, 4 * 40, 0},
     /* Seven are alive, and no more than three in use: with five frames two of A, B, C, D stay, as Belady
      * would. Alone, the two dead ones are copied out in the schedule, too. */
-    {chain_arrays, chain, 5, GREEDY, 2 * 32, 2 * 32, 0},
-    {chain_arrays, chain, 5, ALONE, 2 * 32, 4 * 32, 0},
+    {chain_arrays, chain, 5, GREEDY, 2 * 40, 2 * 40, 0},
+    {chain_arrays, chain, 5, ALONE, 2 * 40, 4 * 40, 0},
     /* At the peak A, B, C, D, w, x, y: with six frames one has to be away, with five two. */
-    {step_arrays, step, 6, GREEDY, 1 * 32, 1 * 32, 0},
-    {step_arrays, step, 5, GREEDY, 2 * 32, 2 * 32, 0},
-    {step_arrays, step, 6, LRU, 2 * 32, 2 * 32, 0},
-    {step_arrays, step, 5, LRU, 4 * 32, 4 * 32, 0},
+    {step_arrays, step, 6, GREEDY, 1 * 40, 1 * 40, 0},
+    {step_arrays, step, 5, GREEDY, 2 * 40, 2 * 40, 0},
+    {step_arrays, step, 6, LRU, 2 * 40, 2 * 40, 0},
+    {step_arrays, step, 5, LRU, 4 * 40, 4 * 40, 0},
     /* Alone, one that is dead but not seen to be freed is copied out, too. */
-    {step_arrays, step, 6, ALONE, 1 * 32, 2 * 32, 0},
+    {step_arrays, step, 6, ALONE, 1 * 40, 2 * 40, 0},
 };
 
 START_TEST(test_golden)
