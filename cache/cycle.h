@@ -113,9 +113,14 @@ int schedule_read(FILE *file, struct schedule **out, char *why, size_t why_size)
  */
 int schedule_greedy(const struct cycle *cycle, struct schedule **out);
 /*
- * That with some of the capacity left free, or, where the evaluator (cycle_run.h) says that a round takes
- * longer with it than without, a schedule without actions. 0 or -ENOMEM.
+ * One of several made without a solver, by number: those that leave some of the capacity free, and one
+ * without actions (cycle_choose.c). *best is the time of a round of the best one so far, with what its
+ * bindings cost, in nanoseconds (nothing yet where number is 0), and then of this one, which is in *out; NULL
+ * where it is no better. 0 or -ENOMEM.
  */
+enum { SCHEDULE_TRIES = 5 };
+int schedule_try(const struct cycle *cycle, unsigned number, double *best, struct schedule **out);
+/* The best of all of them. 0 or -ENOMEM. */
 int schedule_choose(const struct cycle *cycle, struct schedule **out);
 
 static inline uint32_t cycle_pieces(const struct cycle *cycle, uint32_t buffer)

@@ -1,43 +1,88 @@
 /*
- * cycle_choose.c - which schedule a round begins with: the greedy one, or none.
+ * cycle_choose.c - the better one of a few schedules: greedy ones that leave more or less of HBM free, or
+ * none.
  *
- * The greedy planner makes sure that no copy is late, at the price of pauses; where nearly all of HBM is
- * needed at once and links are slow, a round may take longer so than with every operation seeing to itself,
- * which evicts what is used furthest ahead just when there is need. The evaluator says which. It knows
- * nothing of what binding costs, which is least with a schedule, so a hundredth does not count.
+ * Where all of HBM is full for long, stays find no lasting frames (colour.h), and those that are displaced
+ * wait, or are bound anew in every round; how much it takes to be free for that depends on the round. And the
+ * greedy planner makes sure that no copy is late, at the price of pauses: where nearly all of HBM is needed
+ * at once and links are slow, it may be better to have every operation see to itself, which evicts what is
+ * used furthest ahead just when there is need. Each is run with the frames it would get, and what its
+ * bindings cost.
  */
-#include "cache/cycle.h"
+#include "cache/colour.h"
 #include "cache/cycle_run.h"
+#include <errno.h>
 #include <stdlib.h>
 
-/*
- * A twenty-fifth of HBM is left free: where all of it is full for long, stays find no lasting frames
- * (colour.h), and those that are displaced wait, or are bound anew in every round.
- */
-enum { IN_HAND = 25 };
+/* What is left free, as a part of HBM, in the order of what is best for most rounds; 0: nothing. */
+static const uint32_t parts[SCHEDULE_TRIES - 1] = {25, 50, 12, 0};
+
+/* Another schedule has to be better by so much: the evaluator is no more exact than that. */
+#define BETTER 0.99
+
+static int greedy(const struct cycle *cycle, uint32_t part, struct schedule **out)
+{
+    struct cycle smaller = *cycle; /* of which only the capacity is its own */
+
+    if (part)
+        smaller.capacity -= cycle->capacity / part / cycle->frame_size * cycle->frame_size;
+    return schedule_greedy(&smaller, out);
+}
+
+/* -ENOMEM, or as cycle_run_schedule. */
+static int value_of(const struct cycle *cycle, const struct schedule *schedule, double *value)
+{
+    struct cycle_run *run = cycle_run_new(cycle);
+    struct colouring colouring;
+    struct cycle_result result;
+    int error = run ? colouring_choose(run, cycle, schedule, &colouring, &result, value) : -ENOMEM;
+
+    if (!error)
+        colouring_free(&colouring);
+    if (run)
+        cycle_run_free(run);
+    return error;
+}
+
+int schedule_try(const struct cycle *cycle, unsigned number, double *best, struct schedule **out)
+{
+    struct schedule *schedule = NULL;
+    double value;
+    int error = 0;
+
+    if (number == SCHEDULE_TRIES - 1)
+        schedule = calloc(1, sizeof *schedule);
+    else
+        error = greedy(cycle, parts[number], &schedule);
+    if (!schedule)
+        return error ? error : -ENOMEM;
+    error = value_of(cycle, schedule, &value);
+    if (error && !number) /* it has to do */
+        value = schedule->predicted;
+    if (number && (error || value >= BETTER * *best)) {
+        schedule_free(schedule);
+        schedule = NULL;
+    } else {
+        schedule->cycle_hash = cycle_hash(cycle);
+        schedule->predicted = *best = value;
+    }
+    *out = schedule;
+    return 0;
+}
 
 int schedule_choose(const struct cycle *cycle, struct schedule **out)
 {
-    struct cycle smaller = *cycle; /* of which only the capacity is its own */
-    struct cycle_result with, without;
-    struct schedule *schedule, *none;
-    int error;
+    struct schedule *best, *other;
+    double value;
+    int error = schedule_try(cycle, 0, &value, &best);
 
-    smaller.capacity -= cycle->capacity / IN_HAND / cycle->frame_size * cycle->frame_size;
-    error = schedule_greedy(&smaller, &schedule);
     if (error)
         return error;
-    schedule->cycle_hash = cycle_hash(cycle);
-    *out = schedule;
-    if (cycle_run_once(cycle, schedule, &with) || cycle_run_once(cycle, NULL, &without) ||
-        with.time <= 1.01 * without.time)
-        return 0;
-    none = calloc(1, sizeof *none);
-    if (!none)
-        return 0;
-    none->cycle_hash = schedule->cycle_hash;
-    none->predicted = without.time;
-    schedule_free(schedule);
-    *out = none;
+    for (unsigned i = 1; i < SCHEDULE_TRIES; i++)
+        if (!schedule_try(cycle, i, &value, &other) && other) {
+            schedule_free(best);
+            best = other;
+        }
+    *out = best;
     return 0;
 }

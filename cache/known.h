@@ -49,6 +49,8 @@ struct known {
     uint32_t slots;
     bool at_home;         /* they are those of the schedule */
     uint64_t followed;    /* when it was followed last, for replacing the one that was not for longest */
+    unsigned tried;       /* schedules made without a planner, of SCHEDULE_TRIES */
+    double value;         /* of the best of them, as schedule_try's */
     bool asked, answered; /* a better schedule was asked for; it came, or will not */
 };
 

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <utlist.h>
 
+enum { MOST_PIECES = 40000 }; /* of a schedule, out and in, beside which no other is tried */
+
 static const struct cycle_op *op_at(const struct known *known, uint32_t phase)
 {
     return &known->cycle->ops[phase];
@@ -184,6 +186,34 @@ static int drops(const struct cache *cache, struct plan *plan)
     return 0;
 }
 
+/*
+ * At the beginning of a round: the schedule that the planner has made, or one more is tried. All at once
+ * would keep the job waiting for longer; where there is very much to move each takes long, and what is gained
+ * is little against what waits for the link.
+ */
+static void next_schedule(struct cache *cache, struct known *known)
+{
+    struct schedule *schedule = known->next;
+    uint64_t pieces = 0;
+
+    if (schedule) {
+        known->next = NULL;
+        known->tried = SCHEDULE_TRIES;
+        cache->statistics.plans_taken_up++;
+    } else if (known->tried < SCHEDULE_TRIES) {
+        for (uint32_t i = 0; i < known->schedule->count; i++)
+            pieces += known->schedule->actions[i].count;
+        if (pieces > MOST_PIECES)
+            known->tried = SCHEDULE_TRIES;
+        else if (schedule_try(known->cycle, known->tried++, &known->value, &schedule))
+            schedule = NULL;
+    }
+    if (!schedule)
+        return;
+    known_schedule(known, schedule);
+    known->at_home = false;
+}
+
 int plan_known(struct cache *cache, struct plan *plan)
 {
     struct known *known;
@@ -195,12 +225,8 @@ int plan_known(struct cache *cache, struct plan *plan)
     plan->phase = cache->phase;
     known->followed = cache->window;
     for (uint32_t i = 0; i < plan->length && !error; i++) {
-        if (cache->phase == 0 && known->next) {
-            known_schedule(known, known->next);
-            known->next = NULL;
-            known->at_home = false;
-            cache->statistics.plans_taken_up++;
-        }
+        if (cache->phase == 0)
+            next_schedule(cache, known);
         if (cache->at_home != known || !known->at_home)
             homes_make(cache, known);
         learn_touches(known, plan, i, cache->phase);
@@ -274,7 +300,7 @@ void plan_learn(struct cache *cache)
     describe_machine(cache, known->cycle);
     known->hash = cycle_hash(known->cycle);
     known->followed = cache->window;
-    if (schedule_choose(known->cycle, &schedule)) {
+    if (schedule_try(known->cycle, known->tried++, &known->value, &schedule)) {
         known_free(known);
         return;
     }
