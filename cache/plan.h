@@ -69,6 +69,7 @@ struct plan {
     uint32_t *frees;       /* entries: the segment an operation frees an item of, PLAN_NEVER if none */
     struct plan_action *actions;
     uint32_t action_count, action_capacity;
+    uint32_t replaced;   /* so many of them are of a schedule that was replaced within the window */
     uint32_t *head;      /* length + 1: first action at a position, PLAN_NEVER if none */
     struct known *known; /* the round it is part of, NULL: none is known */
     uint32_t phase;      /* of the first operation in it */

@@ -187,11 +187,11 @@ static int drops(const struct cache *cache, struct plan *plan)
 }
 
 /*
- * At the beginning of a round: the schedule that the planner has made, or one more is tried. All at once
- * would keep the job waiting for longer; where there is very much to move each takes long, and what is gained
- * is little against what waits for the link.
+ * At the beginning of a round, whether it gets another schedule: the one that the planner has made, or one
+ * more is tried. All at once would keep the job waiting for longer; where there is very much to move each
+ * takes long, and what is gained is little against what waits for the link.
  */
-static void next_schedule(struct cache *cache, struct known *known)
+static bool next_schedule(struct cache *cache, struct known *known)
 {
     struct schedule *schedule = known->next;
     uint64_t pieces = 0;
@@ -209,9 +209,10 @@ static void next_schedule(struct cache *cache, struct known *known)
             schedule = NULL;
     }
     if (!schedule)
-        return;
+        return false;
     known_schedule(known, schedule);
     known->at_home = false;
+    return true;
 }
 
 int plan_known(struct cache *cache, struct plan *plan)
@@ -225,8 +226,8 @@ int plan_known(struct cache *cache, struct plan *plan)
     plan->phase = cache->phase;
     known->followed = cache->window;
     for (uint32_t i = 0; i < plan->length && !error; i++) {
-        if (cache->phase == 0)
-            next_schedule(cache, known);
+        if (cache->phase == 0 && next_schedule(cache, known))
+            plan->replaced = plan->action_count;
         if (cache->at_home != known || !known->at_home)
             homes_make(cache, known);
         learn_touches(known, plan, i, cache->phase);

@@ -167,7 +167,7 @@ void plan_step(struct cache *cache, struct plan *plan, unsigned entry)
             evict_now(cache, moved->segment, action);
             break;
         case PLAN_FETCH:
-            if (plan->known)
+            if (plan->known && i >= plan->replaced)
                 home_move(plan->known, moved->segment, action->scheduled);
             if (cache->config.prefetch)
                 pend(cache, plan, action);
