@@ -14,8 +14,9 @@ bool history_start(struct history *history, uint64_t lives)
     history->touches = malloc(HISTORY_TOUCHES * sizeof *history->touches);
     history->frees = malloc(HISTORY_FREES * sizeof *history->frees);
     history->grams = calloc(GRAMS, sizeof *history->grams);
+    history->twice = calloc(GRAMS, sizeof *history->twice);
     history->old = lives;
-    if (history->ops && history->touches && history->frees && history->grams)
+    if (history->ops && history->touches && history->frees && history->grams && history->twice)
         return true;
     history_end(history);
     return false;
@@ -27,6 +28,7 @@ void history_end(struct history *history)
     free(history->touches);
     free(history->frees);
     free(history->grams);
+    free(history->twice);
     memset(history, 0, sizeof *history);
 }
 
@@ -59,7 +61,6 @@ void history_op(struct history *history, uint32_t window, uint64_t kind)
                             .first = history->touched,
                             .window = window,
                             .duration = -1};
-    history->reach = 0;
 }
 
 void history_touch(struct history *history, struct segment *segment)
@@ -70,8 +71,6 @@ void history_touch(struct history *history, struct segment *segment)
 
     if (mark->life != segment->life)
         *mark = (struct history_mark){segment->life, history->count, history->count, op->count};
-    if (history->count - mark->last > history->reach)
-        history->reach = history->count - mark->last;
     mark->last = history->count;
     since = history->count - mark->first;
     history->touches[history->touched++ % HISTORY_TOUCHES] =
@@ -182,13 +181,33 @@ uint64_t history_gram(const struct history *history, uint64_t position)
     return gram;
 }
 
+/* Of all that the operation touches, by what was touched longest ago: the rest is touched more often. */
+static void lags_again(struct history *history, uint64_t position)
+{
+    const struct history_op *op = history_at(history, position);
+    struct history_twice longest = {0, 0};
+
+    for (uint32_t k = 0; op && k < op->count; k++) {
+        const struct history_touch *touch = history_touch_at(history, op, k);
+        struct history_twice *twice = &history->twice[mix(mix(op->signature, touch->life), k) % GRAMS];
+
+        if (twice->last && (!longest.last || twice->last < longest.last))
+            longest = *twice;
+        *twice = (struct history_twice){position + 1, twice->last};
+    }
+    if (longest.last)
+        (void)lag_try(history, position, position + 1 - longest.last);
+    if (longest.before)
+        (void)lag_try(history, position, position + 1 - longest.before);
+}
+
 static void lags_look(struct history *history, uint64_t position)
 {
     uint64_t gram = history_gram(history, position), before;
 
+    lags_again(history, position);
     if (!gram)
         return;
-    (void)lag_try(history, position, history->reach);
     before = history->grams[gram % GRAMS];
     history->grams[gram % GRAMS] = position + 1;
     for (uint64_t i = 1; before && i <= MULTIPLES; i++)

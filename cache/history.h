@@ -12,10 +12,10 @@
  * same purpose are alike, and rounds that take turns among buffers of one size are not.
  *
  * A period P is found where the last P operations repeat the P before them. Candidates are distances to where
- * the last few kinds and sizes occurred before, small multiples of these, and the distance to the last touch
- * of what an operation touches again; each is followed operation by operation until it fails. The one that
- * has held for longest is the period once it has held for a whole round: an inner loop holds for less long
- * than the step that contains it.
+ * the last few kinds and sizes occurred before, small multiples of these, and to where what an operation
+ * touches was touched by another of its kind, the last time and the time before; each is followed operation
+ * by operation until it fails. The one that has held for longest is the period once it has held for a whole
+ * round: an inner loop holds for less long than the step that contains it.
  *
  * Called with the cache's lock held. Times are nanoseconds.
  */
@@ -73,9 +73,11 @@ struct history {
     struct history_touch *touches;
     struct history_free *frees;
     uint64_t *grams; /* hash of the last HISTORY_GRAM signatures: position after them, 0: none */
+    struct history_twice {
+        uint64_t last, before; /* positions + 1, 0: none */
+    } * twice;                 /* hash of a life, the kind of operation that touched it, the place there */
     uint64_t count, touched, freed; /* over the whole run */
-    uint64_t old;   /* lives up to this number may have been touched before the history began */
-    uint64_t reach; /* of the operation being added: to the longest-ago last touch of what it touches */
+    uint64_t old; /* lives up to this number may have been touched before the history began */
     struct history_lag lags[HISTORY_LAGS];
     unsigned lag_count;
 };

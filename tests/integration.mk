@@ -11,6 +11,7 @@ integration_tests = \
 	%D%/integration/test_kernels \
 	%D%/integration/test_planner \
 	%D%/integration/test_queries \
+	%D%/integration/test_rounds \
 	%D%/integration/test_streams \
 	%D%/integration/test_threads \
 	%D%/integration/test_window
@@ -79,6 +80,10 @@ EXTRA_%C%_integration_test_planner_DEPENDENCIES = cache/tools/hbmspill-plan$(EXE
 %C%_integration_test_threads_SOURCES = %D%/integration/test_threads.c
 %C%_integration_test_threads_CFLAGS = $(integration_cflags)
 %C%_integration_test_threads_LDADD = $(integration_libs)
+
+%C%_integration_test_rounds_SOURCES = %D%/integration/test_rounds.c
+%C%_integration_test_rounds_CFLAGS = $(integration_cflags)
+%C%_integration_test_rounds_LDADD = $(integration_libs)
 
 %C%_integration_test_window_SOURCES = %D%/integration/test_window.c
 %C%_integration_test_window_CFLAGS = $(integration_cflags)

@@ -22,7 +22,7 @@ static uint32_t draw(uint32_t below)
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
-    return (uint32_t)((state * UINT64_C(0x2545f4914f6cdd1d)) >> 33) % below;
+    return (uint32_t)((state * UINT64_C(0x2545f4914f6cdd1d)) >> 33) % (below ? below : 1);
 }
 
 /* What is drawn: each launch touches two arrays that last, and the youngest temporaries; some bear another.
@@ -51,7 +51,7 @@ static struct tape *draw_tape(uint64_t seed)
         born_at[i] = draw(2) ? 1 + draw(5) : 0; /* frames */
         time[i] = 100000 + draw(1900000);
         touched[i][0] = draw(lasting);
-        touched[i][1] = (touched[i][0] + 1 + draw(lasting - 1)) % lasting;
+        touched[i][1] = (touched[i][0] + 1 + draw(lasting > 1 ? lasting - 1 : 1)) % (lasting ? lasting : 1);
     }
     for (unsigned round = 0; round < ROUNDS; round++) {
         uint32_t first = births;

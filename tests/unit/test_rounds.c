@@ -281,6 +281,17 @@ static void loop(unsigned count)
     submit();
 }
 
+/* The same, each with its neighbour, and all of it `times' times with another one in between. */
+static void chain(unsigned times)
+{
+    for (unsigned k = 0; k < times; k++) {
+        for (unsigned i = 0; i < LAYERS; i++)
+            operate(FORWARD, &first.weight[(i + 1) % LAYERS], NULL, &first.weight[i]);
+        operate(FORWARD, &first.weight[k], NULL, &first.weight[k + 3]);
+    }
+    submit();
+}
+
 /* What a step makes is used again `age' steps later, for the last time. */
 static void delayed(unsigned age)
 {
@@ -337,6 +348,8 @@ static const struct job {
     {"layers of one size", evaluation, 1, 24, true},
     {"a loop over 8 alike", loop, 0, 8, true},
     {"a loop over 8 alike, and 5 again", loop, 6, 8, true},
+    {"a chain of 8 alike", chain, 1, 10, true},
+    {"two chains, not quite alike", chain, 2, 10, true},
     {"kept for 1 step", delayed, 1, 24, false},
     {"kept for 2 steps", delayed, 2, 24, false},
     {"kept for 5 steps", delayed, 5, 24, false},
