@@ -116,7 +116,7 @@ int schedule_greedy(const struct cycle *cycle, struct schedule **out);
  * One of several made without a solver, by number: those that leave some of the capacity free, and one
  * without actions (cycle_choose.c). *best is the time of a round of the best one so far, with what its
  * bindings cost, in nanoseconds (nothing yet where number is 0), and then of this one, which is in *out; NULL
- * where it is no better. 0 or -ENOMEM.
+ * where it is no better. best may be NULL: it is not reckoned, which takes most of the time. 0 or -ENOMEM.
  */
 enum { SCHEDULE_TRIES = 5 };
 int schedule_try(const struct cycle *cycle, unsigned number, double *best, struct schedule **out);

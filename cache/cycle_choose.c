@@ -56,17 +56,19 @@ int schedule_try(const struct cycle *cycle, unsigned number, double *best, struc
         error = greedy(cycle, parts[number], &schedule);
     if (!schedule)
         return error ? error : -ENOMEM;
+    schedule->cycle_hash = cycle_hash(cycle);
+    *out = schedule;
+    if (!best)
+        return 0;
     error = value_of(cycle, schedule, &value);
     if (error && !number) /* it has to do */
         value = schedule->predicted;
     if (number && (error || value >= BETTER * *best)) {
         schedule_free(schedule);
-        schedule = NULL;
+        *out = NULL;
     } else {
-        schedule->cycle_hash = cycle_hash(cycle);
         schedule->predicted = *best = value;
     }
-    *out = schedule;
     return 0;
 }
 

@@ -206,6 +206,7 @@ void homes_make(struct cache *cache, struct known *known)
     known->at_home = true;
     forget(known);
     if (run && !colouring_choose(run, known->cycle, known->schedule, &homes.colouring, &result, &value)) {
+        known->value = value;
         /* The places are the colouring's. */
         known->first_home = homes.colouring.of_buffer;
         known->action_home = homes.colouring.of_action;

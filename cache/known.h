@@ -50,7 +50,7 @@ struct known {
     bool at_home;         /* they are those of the schedule */
     uint64_t followed;    /* when it was followed last, for replacing the one that was not for longest */
     unsigned tried;       /* schedules made without a planner, of SCHEDULE_TRIES */
-    double value;         /* of the best of them, as schedule_try's */
+    double value;         /* of the one in use, as schedule_try's; 0 until its homes were chosen */
     bool asked, answered; /* a better schedule was asked for; it came, or will not */
 };
 

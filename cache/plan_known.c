@@ -12,7 +12,8 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { MOST_PIECES = 40000 }; /* of a schedule, out and in, beside which no other is tried */
+/* Of a round, and moved in it, out and in: beyond that no other schedule than the first is tried. */
+enum { MOST_OPERATIONS = 2000, MOST_PIECES = 40000 };
 
 static const struct cycle_op *op_at(const struct known *known, uint32_t phase)
 {
@@ -188,8 +189,7 @@ static int drops(const struct cache *cache, struct plan *plan)
 
 /*
  * At the beginning of a round, whether it gets another schedule: the one that the planner has made, or one
- * more is tried. All at once would keep the job waiting for longer; where there is very much to move each
- * takes long, and what is gained is little against what waits for the link.
+ * more is tried. All at once would keep the job waiting for longer; in large rounds each takes long.
  */
 static bool next_schedule(struct cache *cache, struct known *known)
 {
@@ -200,10 +200,10 @@ static bool next_schedule(struct cache *cache, struct known *known)
         known->next = NULL;
         known->tried = SCHEDULE_TRIES;
         cache->statistics.plans_taken_up++;
-    } else if (known->tried < SCHEDULE_TRIES) {
+    } else if (known->tried < SCHEDULE_TRIES && known->value > 0) {
         for (uint32_t i = 0; i < known->schedule->count; i++)
             pieces += known->schedule->actions[i].count;
-        if (pieces > MOST_PIECES)
+        if (pieces > MOST_PIECES || known->cycle->length > MOST_OPERATIONS)
             known->tried = SCHEDULE_TRIES;
         else if (schedule_try(known->cycle, known->tried++, &known->value, &schedule))
             schedule = NULL;
@@ -301,7 +301,7 @@ void plan_learn(struct cache *cache)
     describe_machine(cache, known->cycle);
     known->hash = cycle_hash(known->cycle);
     known->followed = cache->window;
-    if (schedule_try(known->cycle, known->tried++, &known->value, &schedule)) {
+    if (schedule_try(known->cycle, known->tried++, NULL, &schedule)) {
         known_free(known);
         return;
     }
