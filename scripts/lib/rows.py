@@ -135,15 +135,17 @@ class Kept:
         self.directory = os.path.join(recording.DIRECTORY, directory)
         self.locks, self.lock = {}, threading.Lock()
 
-    def get(self, name, depends, work):
-        """(the answer, whether it was kept). name: begins the file's."""
+    def get(self, name, depends, work, good=lambda answer: True):
+        """(the answer, whether it was kept). name: begins the file's. good: of a kept one, whether it will do."""
         path = os.path.join(self.directory, f"{name}-{hashlib.sha256(repr(depends).encode()).hexdigest()[:16]}.json")
         with self.lock:
             lock = self.locks.setdefault(path, threading.Lock())
         with lock:
             try:
                 with open(path) as file:
-                    return json.load(file), True
+                    answer = json.load(file)
+                if good(answer):
+                    return answer, True
             except (OSError, ValueError):
                 pass
             answer = work()
@@ -206,7 +208,7 @@ def replay(machine, options, limit, timed):
                 text = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
                 return {"why": " ".join(re.findall(r"does not fit: .*", text)) or "does not fit"}
         except subprocess.TimeoutExpired:
-            return {"why": f"replay took longer than {limit} s"}
+            return {"why": f"replay took longer than {limit} s", "limit": limit}
         if done.returncode:
             raise recording.Failed(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
         said = json.loads(done.stdout)
@@ -238,8 +240,13 @@ def row_of(machine, plan, slots, limit):
         "frame_bytes": job.frame(machine.hbm),
         "compute_seconds": job.compute,
     }
-    depends = (job.key, machine.options(), PLANS[plan], machine.driver_scale, limit, timed, _programs(timed))
-    said, kept = REPLAYS.get(f"{job.name}-{plan}", depends, lambda: replay(machine, PLANS[plan], limit, timed))
+    depends = (job.key, machine.options(), PLANS[plan], machine.driver_scale, timed, _programs(timed))
+    said, kept = REPLAYS.get(
+        f"{job.name}-{plan}",
+        depends,
+        lambda: replay(machine, PLANS[plan], limit, timed),
+        lambda answer: answer.get("limit", limit) >= limit,
+    )
     least = bound_of(machine, slots)
     row["bound"] = least.get("bound_seconds")
     row["bound_slots"], row["bound_refinement"] = least.get("slots"), least.get("refinement")
