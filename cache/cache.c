@@ -162,7 +162,7 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
         segment->birth_window = cache->window;
         segment->birth = cache->births++;
         segment->next_use = segment->claim = 0;
-        segment->home = NULL;
+        home_reborn(cache, segment);
         segment->life = ++cache->lives;
         segment->cost = (struct dearest_mark){0};
     }

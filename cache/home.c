@@ -140,18 +140,18 @@ static void move_in(struct cache *cache, struct homes *homes, const struct stay 
         uint32_t *colour = colouring_of(&homes->colouring, known->schedule, stay, i);
         uint32_t at = (uint32_t)(colour - homes->colouring.colour);
         uint32_t number = *colour == COLOUR_NONE ? COLOUR_NONE : homes->number_of[*colour];
-        struct frame **first = &known->homes[known->first_home[stay->buffer] + i];
+        struct frame **here = &known->here[known->first_home[stay->buffer] + i];
 
         if (number == COLOUR_NONE) {
             cache->statistics.homeless++;
             continue;
         }
         known->homes[at] = homes->frames[number];
-        if (cycle_static(&homes->cycle->buffers[stay->buffer]) && !*first)
-            *first = homes->frames[number];
+        if (!*here && (stay->action == CYCLE_NEVER || cycle_static(&homes->cycle->buffers[stay->buffer])))
+            *here = homes->frames[number];
         note_held(homes, stay, number);
         if (stay->whole)
-            known->whole[number] = &known->homes[at];
+            known->whole[number] = &known->here[at];
     }
 }
 
@@ -166,12 +166,13 @@ static bool assign(struct cache *cache, struct homes *homes)
     known->slots = homes->cycle->length < MOST_SLOTS ? homes->cycle->length : MOST_SLOTS;
     words = (known->slots + 63) / 64;
     known->homes = calloc(colouring->total + 1, sizeof(struct frame *));
+    known->here = calloc(colouring->total + 1, sizeof(struct frame *));
     known->whole = calloc(homes->frame_count + 1, sizeof *known->whole);
     known->frames = homes->frame_count;
     known->held = calloc((size_t)words * (homes->frame_count + 1), sizeof *known->held);
     homes->number_of = malloc((colouring->colours + 1) * sizeof *homes->number_of);
     homes->taken = calloc(homes->frame_count + 1, sizeof *homes->taken);
-    if (!known->homes || !known->held || !known->whole || !homes->number_of || !homes->taken)
+    if (!known->homes || !known->here || !known->held || !known->whole || !homes->number_of || !homes->taken)
         return false;
     memset(homes->number_of, 0xff, (colouring->colours + 1) * sizeof *homes->number_of); /* COLOUR_NONE */
     match(homes);
@@ -183,11 +184,12 @@ static bool assign(struct cache *cache, struct homes *homes)
 static void forget(struct known *known)
 {
     free(known->homes);
+    free(known->here);
     free(known->held);
     free(known->whole);
     free(known->first_home);
     free(known->action_home);
-    known->homes = NULL;
+    known->homes = known->here = NULL;
     known->held = NULL;
     known->whole = NULL;
     known->first_home = known->action_home = NULL;
@@ -221,22 +223,39 @@ void homes_make(struct cache *cache, struct known *known)
     for (uint32_t i = 0; i < known->cycle->buffer_count; i++)
         for (unsigned age = 0; age < known->ages[i]; age++)
             if (known->lives[i][age].segment)
-                home_set(known, known->lives[i][age].segment, i);
+                home_set(known, known->lives[i][age].segment, i, false);
     free(homes.frames);
     free(homes.number_of);
     free(homes.taken);
 }
 
-void home_set(const struct known *known, struct segment *segment, uint32_t buffer)
+static void be_born(const struct known *known, struct segment *segment)
 {
-    segment->home = known->homes ? known->homes + known->first_home[buffer] : NULL;
+    size_t at = (size_t)(segment->home - known->here);
+
+    memcpy(segment->home, known->homes + at, segment->pieces * sizeof *segment->home);
+}
+
+void home_set(const struct known *known, struct segment *segment, uint32_t buffer, bool born)
+{
+    segment->home = known->here ? known->here + known->first_home[buffer] : NULL;
+    if (segment->home && born)
+        be_born(known, segment);
+}
+
+void home_reborn(const struct cache *cache, struct segment *segment)
+{
+    if (!segment->place || !cache->at_home || !cache->at_home->here)
+        segment->home = NULL;
+    if (segment->home)
+        be_born(cache->at_home, segment);
 }
 
 void home_move(const struct known *known, const struct segment *segment, uint32_t action)
 {
     const struct schedule_action *moved = &known->schedule->actions[action];
 
-    if (!known->homes || !segment->home)
+    if (!known->here || !segment->home)
         return;
     for (uint32_t i = 0; i < moved->count; i++)
         if (known->homes[known->action_home[action] + i])
@@ -265,22 +284,27 @@ static struct frame **whole_at(const struct known *known, const struct frame *fr
     return frame->number < known->frames ? known->whole[frame->number] : NULL;
 }
 
+/* Where pieces that never leave belong: two of them change places. */
+static void exchange(struct known *known, struct frame **one, struct frame **other)
+{
+    struct frame *first = *one, *second = *other;
+
+    *one = known->homes[one - known->here] = second;
+    *other = known->homes[other - known->here] = first;
+    known->whole[second->number] = one;
+    known->whole[first->number] = other;
+}
+
 struct frame *home_exchange(struct cache *cache, const struct segment *segment, unsigned piece)
 {
     struct known *known = cache->at_home;
-    struct frame **mine = &segment->home[piece], **other, *frame, *taken = *mine;
+    struct frame **mine = &segment->home[piece], *frame;
 
-    if (!known || !known->whole || whole_at(known, taken) != mine)
+    if (!known || !known->whole || whole_at(known, *mine) != mine)
         return NULL;
     DL_FOREACH(cache->frames.free, frame)
-    {
-        other = whole_at(known, frame);
-        if (!other)
-            continue;
-        *mine = frame;
-        *other = taken;
-        known->whole[frame->number] = mine;
-        known->whole[taken->number] = other;
+    if (whole_at(known, frame)) {
+        exchange(known, mine, whole_at(known, frame));
         return frame;
     }
     return NULL;

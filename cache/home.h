@@ -23,8 +23,14 @@
 
 /* Homes for the buffers of a round that is followed from now on. Without memory for it there are none. */
 void homes_make(struct cache *cache, struct known *known);
-/* A segment stands for a buffer from now on. */
-void home_set(const struct known *known, struct segment *segment, uint32_t buffer);
+/* A segment stands for a buffer from now on; born: it is a new one. */
+void home_set(const struct known *known, struct segment *segment, uint32_t buffer, bool born);
+/*
+ * New contents at an address that is kept for them (place.h): the homes of a new one of the buffer it stood
+ * for, which may be needed, by the job's own copies, before an operation tells who it is. Else none are known
+ * yet.
+ */
+void home_reborn(const struct cache *cache, struct segment *segment);
 /* It is about to be brought in by an action of the schedule: the homes of that stay. */
 void home_move(const struct known *known, const struct segment *segment, uint32_t action);
 /*

@@ -14,6 +14,7 @@ void known_free(struct known *known)
     free(known->entries);
     free(known->grams);
     free(known->homes);
+    free(known->here);
     free(known->held);
     free(known->whole);
     free(known->first_home);

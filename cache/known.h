@@ -39,7 +39,9 @@ struct known {
     uint64_t *signatures;      /* length */
     struct known_life **lives; /* by buffer, then by age: the one born last in [0]; static ones in [0] */
     uint32_t *ages;            /* by buffer: how many are remembered, one for static ones */
-    struct frame **homes;      /* a frame for each piece of each buffer (home.h), NULL for some or all */
+    struct frame **homes; /* frames for pieces (home.h), NULL for some or all: as buffers are born, as actions
+                             bring them in */
+    struct frame **here;  /* the same of each buffer now */
     uint32_t *first_home,
         *action_home; /* where a buffer's begin, and those of pieces that an action brings in */
     struct frame **

@@ -114,13 +114,13 @@ static void learn_touches(struct known *known, const struct plan *plan, uint32_t
         if (name->age == 0 && known->cycle->buffers[name->buffer].birth == phase) {
             memmove(lives + 1, lives, (known->ages[name->buffer] - 1) * sizeof *lives);
             lives[0] = (struct known_life){segment, segment->life};
-            home_set(known, segment, name->buffer);
+            home_set(known, segment, name->buffer, true);
             continue;
         }
         life = resolve(known, phase, name->buffer, name->age);
         if (life && life->life != segment->life) {
             *life = (struct known_life){segment, segment->life};
-            home_set(known, segment, name->buffer);
+            home_set(known, segment, name->buffer, false);
         }
     }
 }
