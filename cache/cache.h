@@ -172,6 +172,11 @@ void cache_window_end(struct cache *cache);
  * and followed as with windows; nothing is known of frees to come. Does nothing while another is in a window.
  */
 void cache_window_alone(struct cache *cache, const struct cache_planned_op *op);
+/*
+ * Whether a copy from the host into an allocation gives frames to what had no contents: then it is a part of
+ * the round as an operation is, and goes alone even where others are held. False while memory is not short.
+ */
+bool cache_copy_is_birth(struct cache *cache, uint64_t dst, uint64_t size);
 /* HBM was full once: a window is worth its while. Any thread, no lock. */
 bool cache_under_pressure(const struct cache *cache);
 

@@ -110,3 +110,18 @@ int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key
     pthread_mutex_unlock(&cache->lock);
     return error;
 }
+
+bool cache_copy_is_birth(struct cache *cache, uint64_t dst, uint64_t size)
+{
+    struct segment *segment;
+    uint64_t base;
+    unsigned item;
+    bool birth;
+
+    if (!cache_under_pressure(cache) || size < cache->frames.size)
+        return false;
+    pthread_mutex_lock(&cache->lock);
+    birth = segments_item(&cache->segments, dst, &segment, &base, &item) && segment->state == SEGMENT_EMPTY;
+    pthread_mutex_unlock(&cache->lock);
+    return birth;
+}

@@ -233,7 +233,9 @@ static void be_born(const struct known *known, struct segment *segment)
 {
     size_t at = (size_t)(segment->home - known->here);
 
-    memcpy(segment->home, known->homes + at, segment->pieces * sizeof *segment->home);
+    for (unsigned i = 0; i < segment->pieces; i++)
+        if (known->homes[at + i])
+            segment->home[i] = known->homes[at + i];
 }
 
 void home_set(const struct known *known, struct segment *segment, uint32_t buffer, bool born)
@@ -279,9 +281,12 @@ static uint32_t unclaimed(const struct known *known, const struct frame *frame, 
     return skipped + gap_after(known->slots, held, slot, known->slots - skipped);
 }
 
+/* Where it says that a piece which never leaves belongs to the frame, NULL: none does, or no longer. */
 static struct frame **whole_at(const struct known *known, const struct frame *frame)
 {
-    return frame->number < known->frames ? known->whole[frame->number] : NULL;
+    struct frame **at = frame->number < known->frames ? known->whole[frame->number] : NULL;
+
+    return at && *at == frame ? at : NULL;
 }
 
 /* Where pieces that never leave belong: two of them change places. */

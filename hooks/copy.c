@@ -96,7 +96,9 @@ static CUresult copy_begin(struct copy *copy)
     if (graph || touches.mixed)
         return operation_begin(&copy->operation, &touches, copy->stream, copy->per_thread, false, "copy");
     entered = gpu_enter(touches.gpu);
-    if (!copy->blocking && gpu_of_address(copy->dst) && gpu_of_address(copy->src))
+    if (!gpu_of_address(copy->src) && cache_copy_is_birth(touches.gpu->cache, copy->dst, copy->size))
+        window_alone_always(touches.gpu, &touches);
+    else if (!copy->blocking && gpu_of_address(copy->dst) && gpu_of_address(copy->src))
         window_alone(touches.gpu, &touches);
     error = cache_copy_begin(touches.gpu->cache, &copy->operation.op,
                              stream_key_of(copy->stream, copy->per_thread), &copy->dst, &copy->src,

@@ -77,6 +77,8 @@ bool window_hold_free(CUdeviceptr address, CUstream stream, CUresult *status);
  * (HBMSPILL_WINDOW, several devices), the cache takes it for a window by itself.
  */
 void window_alone(struct gpu *gpu, const struct touches *touches);
+/* The same for one that goes alone also where others are held (cache_copy_is_birth). */
+void window_alone_always(struct gpu *gpu, const struct touches *touches);
 
 /* Something that the job takes for one operation was done in part: as when a submission fails. */
 void window_fail(CUresult status);

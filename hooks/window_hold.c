@@ -162,10 +162,15 @@ bool window_hold_free(CUdeviceptr address, CUstream stream, CUresult *status)
     return window_end(held, status);
 }
 
+void window_alone_always(struct gpu *gpu, const struct touches *touches)
+{
+    cache_window_alone(gpu->cache, &(struct cache_planned_op){.touches = touches->touch,
+                                                              .count = touches->count,
+                                                              .kind = touches->kind});
+}
+
 void window_alone(struct gpu *gpu, const struct touches *touches)
 {
     if (windows_are_off() && cache_under_pressure(gpu->cache))
-        cache_window_alone(gpu->cache, &(struct cache_planned_op){.touches = touches->touch,
-                                                                  .count = touches->count,
-                                                                  .kind = touches->kind});
+        window_alone_always(gpu, touches);
 }

@@ -193,12 +193,20 @@ static uint64_t kind_of(const struct tape_event *event)
     return (uint64_t)event->kind << 32 | (tape_is_launch(event->kind) ? event->name : 0);
 }
 
+static bool births(const struct replay *replay, const struct tape_event *event)
+{
+    return event->kind == TAPE_COPY && event->form == TAPE_TO_DEVICE &&
+           cache_copy_is_birth(replay->cache, replay->addresses[replay->tape->touches[event->first].id],
+                               replay_scaled(replay->config, event->size));
+}
+
 /* Where nothing is held, an operation is a window by itself. */
 static void go_alone(struct replay *replay, const struct tape_event *event, const struct cache_touch *touches)
 {
     struct cache_planned_op op = {.touches = touches, .count = event->count, .kind = kind_of(event)};
 
-    if (replay->config->window || !holdable(event) || !cache_under_pressure(replay->cache))
+    if (!births(replay, event) &&
+        (replay->config->window || !holdable(event) || !cache_under_pressure(replay->cache)))
         return;
     simulation_host(replay->simulation, MACHINE_HOST_PLAN);
     cache_window_alone(replay->cache, &op);
