@@ -1,6 +1,6 @@
 /*
- * Which addresses allocations get: in a round that is followed every birth has one of its own, so that little
- * is bound anew; while everything fits the lowest is reused, and nothing is.
+ * Which addresses allocations get: small ones lie side by side; in a round that is followed every birth has
+ * one of its own, so that little is bound anew; while everything fits the lowest is reused, and nothing is.
  *
  * The round is three programs that take turns, as two models that train each other: each allocates what it
  * needs, of the same sizes, works through it and frees it all.
@@ -211,6 +211,63 @@ START_TEST(others_may_have_them_meanwhile)
 }
 END_TEST
 
+static void touch_once(struct buffer *buffer)
+{
+    struct cache_touch touch = {buffer->address, CACHE_WRITE};
+    struct fake_op kernel = {
+        .count = 1, .buffers = {buffer->address}, .bytes = {buffer->size}, .value = {++value}};
+    struct cache_op op;
+
+    ck_assert_int_eq(cache_op_begin(cache, &op, (struct stream_key){stream, 0}, &touch, 1), 0);
+    fake_kernel(&fake, stream, &kernel);
+    cache_op_end(cache, &op, true);
+}
+
+/*
+ * Allocations smaller than a frame lie side by side. Some live long, most for a step, all are of one size and
+ * in any order: frames hold little more than is live, since the lowest hole is filled first.
+ */
+START_TEST(long_and_short_lives_side_by_side)
+{
+    enum { STEPS = 300, LONG = 10, SHORT = 70, LIVE = 96 };
+    static struct buffer lasting[STEPS][LONG], passing[SHORT];
+    static unsigned until[STEPS][LONG];
+    struct cache_usage usage;
+
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        uint64_t most = 0;
+
+        start(64 * MIB, seed);
+        for (unsigned step = 0; step < STEPS; step++) {
+            unsigned lasts = 0;
+
+            for (unsigned i = 0; i < SHORT; i++) {
+                if (lasts < LONG && fake_random(&fake) % 7 == 0) {
+                    until[step][lasts] = step + 1 + (unsigned)(fake_random(&fake) % LIVE);
+                    allocate(&lasting[step][lasts], 8 * KIB);
+                    touch_once(&lasting[step][lasts++]);
+                }
+                allocate(&passing[i], 8 * KIB);
+                touch_once(&passing[i]);
+            }
+            cache_usage(cache, &usage);
+            most = usage.live > most ? usage.live : most;
+            for (unsigned i = 0; i < SHORT; i++)
+                release(&passing[i]);
+            for (unsigned born_at = 0; born_at <= step; born_at++)
+                for (unsigned i = 0; i < LONG; i++)
+                    if (lasting[born_at][i].size && until[born_at][i] == step)
+                        release(&lasting[born_at][i]);
+            fake_run(&fake, 1000);
+        }
+        cache_usage(cache, &usage);
+        ck_assert_uint_le(usage.frames, most + most / 10);
+        memset(lasting, 0, sizeof lasting);
+        fake_cache_stop(&fake, cache);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("places");
@@ -222,6 +279,7 @@ int main(void)
     tcase_add_test(tests, every_birth_of_a_round_has_its_own);
     tcase_add_test(tests, fitting_jobs_reuse_addresses);
     tcase_add_test(tests, others_may_have_them_meanwhile);
+    tcase_add_test(tests, long_and_short_lives_side_by_side);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
