@@ -195,14 +195,39 @@ static void forget(struct known *known)
     known->first_home = known->action_home = NULL;
 }
 
+/* Of all whom the round knows; where they are now is for them to find out. */
+static void set_all(const struct known *known)
+{
+    for (uint32_t i = 0; i < known->cycle->buffer_count; i++)
+        for (unsigned age = 0; age < known->ages[i]; age++)
+            if (known->lives[i][age].segment)
+                home_set(known, known->lives[i][age].segment, i, false);
+}
+
+/* A round that was left for a while and is followed again: choosing would take long, to the same end. */
+static bool come_back(struct cache *cache, struct known *known)
+{
+    if (cache->left_home != known || !known->at_home || !known->homes ||
+        known->frames != cache->frames.held / cache->frames.size)
+        return false;
+    cache->left_home = NULL;
+    cache->at_home = known;
+    cache->settled_at = cache->plan_base + SETTLING * (uint64_t)known->cycle->length;
+    set_all(known);
+    return true;
+}
+
 void homes_make(struct cache *cache, struct known *known)
 {
     struct homes homes = {.known = known, .cycle = known->cycle};
-    struct cycle_run *run = cycle_run_new(known->cycle);
+    struct cycle_run *run;
     struct cycle_result result;
     double value;
 
+    if (come_back(cache, known))
+        return;
     homes_forget(cache);
+    run = cycle_run_new(known->cycle);
     cache->at_home = known;
     cache->settled_at = cache->plan_base + SETTLING * (uint64_t)known->cycle->length;
     known->at_home = true;
@@ -220,10 +245,7 @@ void homes_make(struct cache *cache, struct known *known)
         colouring_free(&homes.colouring);
     }
     cycle_run_free(run);
-    for (uint32_t i = 0; i < known->cycle->buffer_count; i++)
-        for (unsigned age = 0; age < known->ages[i]; age++)
-            if (known->lives[i][age].segment)
-                home_set(known, known->lives[i][age].segment, i, false);
+    set_all(known);
     free(homes.frames);
     free(homes.number_of);
     free(homes.taken);
@@ -338,11 +360,19 @@ struct frame *home_elsewhere(struct cache *cache, const struct segment *segment,
     return best;
 }
 
+void homes_leave(struct cache *cache)
+{
+    struct known *left = cache->at_home;
+
+    homes_forget(cache);
+    cache->left_home = left;
+}
+
 void homes_forget(struct cache *cache)
 {
     struct segment *segment;
 
     DL_FOREACH2(cache->segments.all, segment, all_next)
     segment->home = NULL;
-    cache->at_home = NULL;
+    cache->at_home = cache->left_home = NULL;
 }

@@ -44,6 +44,8 @@ struct frame *home_exchange(struct cache *cache, const struct segment *segment, 
  * one wanted latest. `bound', where the piece is mapped to, if it is as good. NULL: none is free.
  */
 struct frame *home_elsewhere(struct cache *cache, const struct segment *segment, struct frame *bound);
+/* The round is not followed any more, but may be again: then it has the homes it had (homes_make). */
+void homes_leave(struct cache *cache);
 /* Frames are about to go, or the round is: no segment has a home any more, until homes are made again. */
 void homes_forget(struct cache *cache);
 

@@ -52,6 +52,7 @@ struct cache {
     struct known *known[CACHE_KNOWN];
     struct known *following; /* the round that the windows are part of, NULL: none */
     struct known *at_home;   /* the one whose homes segments have */
+    struct known *left_home; /* the one whose homes they had until it was left; no frame is gone since */
     uint64_t settled_at;     /* position until which who is in another's home has to leave it */
     uint32_t phase;          /* of the next operation in it */
     uint64_t looked_at;      /* operations there were when a round was looked for last */

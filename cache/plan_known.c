@@ -87,7 +87,7 @@ static bool find(struct cache *cache, const struct plan *plan)
     }
     cache->following = NULL;
     if (cache->at_home)
-        homes_forget(cache);
+        homes_leave(cache);
     return false;
 }
 
@@ -264,7 +264,7 @@ static void known_add(struct cache *cache, struct known *known)
             place = &cache->known[i];
     }
     if (*place) {
-        if (cache->at_home == *place)
+        if (cache->at_home == *place || cache->left_home == *place)
             homes_forget(cache);
         known_free(*place);
     }
@@ -319,5 +319,5 @@ void plan_forget(struct cache *cache)
             known_free(cache->known[i]);
         cache->known[i] = NULL;
     }
-    cache->following = cache->at_home = NULL;
+    cache->following = cache->at_home = cache->left_home = NULL;
 }
