@@ -31,7 +31,7 @@ def parse_arguments():
     parser.add_argument("--transfer", type=float, default=0.5, help="(live - HBM) / rate over compute time")
     parser.add_argument("--steps", type=int, default=16)
     parser.add_argument("--first", type=int, default=12, help="the first step that counts")
-    parser.add_argument("--slots", type=int, default=192, help="moments of a round that the bound looks at, at most")
+    parser.add_argument("--slots", type=int, help="moments of a round that the bound looks at, at most; default: as bench jobs")
     parser.add_argument("--rounds", type=int, default=8, help="recorded for the bound")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
@@ -76,7 +76,7 @@ def measure(options):
     job = rows.Job(recording.record(options.job, options.rounds, rows.live_bytes))
     machine = rows.Machine(job, options.ratio, options.transfer)
     hbm = int(machine.hbm / job.scale) // FRAME * FRAME
-    least = rows.bound_of(machine, options.slots).get("bound_seconds")
+    least = rows.bound_of(machine, options.slots or job.moments).get("bound_seconds")
     plain, plain_steps, _ = run(options, machine, "plain", recording.MEMORY, False, {})
     small = {"HBMSPILL_HBM_LIMIT": str(hbm), "HBMSPILL_MIN_SIZE": "16K"}
     spilled, steps, all_steps = run(options, machine, "spilled", hbm + RESERVE, True, small)

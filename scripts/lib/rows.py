@@ -88,6 +88,7 @@ class Job:
         work = bound_program.Round(self.tape)
         self.live, self.largest, self.compute = bound_program.live_bytes(self.tape), work.largest, work.compute * 1e-9
         self.launches, self.rounds = work.length, self.tape.rounds
+        self.moments = max(144, self.launches // 10)  # what a bound looks at, at most: seconds to a minute
 
     def frame(self, hbm):
         """As the cache chooses it."""
