@@ -51,7 +51,7 @@ def parse_arguments():
     parser.add_argument("--plan", type=words(rows.PLANS), default=list(rows.PLANS), help="default: lru,greedy,optimal")
     parser.add_argument("--links", type=words(links), default=["pcie5", "c2c"], help="presets, at 1.25 and 1.5 of the ratios")
     parser.add_argument("--driver-scales", type=numbers, default=[0.5, 2.0], help="driver costs to repeat the rows at")
-    parser.add_argument("--slots", type=int, help="moments of a round that the bound looks at, at most; default: 144, 1 in 10 launches where that is more")
+    parser.add_argument("--slots", type=int, help="moments of a round that the bound looks at, at most; default: as many as it takes, within bounds")
     parser.add_argument("--rounds", type=int, default=8, help="recorded")
     parser.add_argument("--limit", type=int, default=450, help="seconds for one replay")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="rows worked at at once; default: processors")
@@ -108,7 +108,7 @@ class Table:
         """A row, unless the time is over: nothing."""
         if self.options.time and time.monotonic() - BEGIN > self.options.time:
             return
-        row, kept = rows.row_of(*one, self.options.slots or one[0].job.moments, self.options.limit)
+        row, kept = rows.row_of(*one, self.options.slots, self.options.limit)
         with self.lock:
             self.found[one] = row
             show_row(row, kept)

@@ -76,7 +76,7 @@ def measure(options):
     job = rows.Job(recording.record(options.job, options.rounds, rows.live_bytes))
     machine = rows.Machine(job, options.ratio, options.transfer)
     hbm = int(machine.hbm / job.scale) // FRAME * FRAME
-    least = rows.bound_of(machine, options.slots or job.moments).get("bound_seconds")
+    least = rows.bound_of(machine, options.slots).get("bound_seconds")
     plain, plain_steps, _ = run(options, machine, "plain", recording.MEMORY, False, {})
     small = {"HBMSPILL_HBM_LIMIT": str(hbm), "HBMSPILL_MIN_SIZE": "16K"}
     spilled, steps, all_steps = run(options, machine, "spilled", hbm + RESERVE, True, small)

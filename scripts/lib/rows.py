@@ -88,7 +88,7 @@ class Job:
         work = bound_program.Round(self.tape)
         self.live, self.largest, self.compute = bound_program.live_bytes(self.tape), work.largest, work.compute * 1e-9
         self.launches, self.rounds = work.length, self.tape.rounds
-        self.moments = max(144, self.launches // 10)  # what a bound looks at, at most: seconds to a minute
+        self.moments = max(144, self.launches // 10)  # of a bound that takes seconds
 
     def frame(self, hbm):
         """As the cache chooses it."""
@@ -158,9 +158,18 @@ class Kept:
 BOUNDS, REPLAYS = Kept("bounds"), Kept("rows")
 
 
-def bound_of(machine, slots):
-    """What scripts/bound says of it: a dictionary, {} where the job does not fit."""
+def bound_of(machine, slots=None):
+    """What scripts/bound says of it: a dictionary, {} where the job does not fit. slots: moments it looks at, at most; None: so many
+    that it takes seconds, and where its last refinements still moved it by 1 % or more, twice as many."""
+    if slots is None:
+        for times in (1, 2):
+            said = bound_of(machine, times * machine.job.moments)
+            if said.get("refinement") is not None and said["refinement"] < 0.01:
+                break
+        return said
     job = machine.job
+    if machine.hbm < job.largest:
+        return {}
     if machine.hbm >= job.live:  # nothing has to move
         return {"bound_seconds": job.compute, "slots": 0, "refinement": 0.0}
     options = [*machine.options(), "--slots", str(slots)]
