@@ -15,7 +15,8 @@
  * the last few kinds and sizes occurred before, small multiples of these, and to where what an operation
  * touches was touched by another of its kind, the last time and the time before; each is followed operation
  * by operation until it fails. The one that has held for longest is the period once it has held for a whole
- * round: an inner loop holds for less long than the step that contains it.
+ * round: an inner loop holds for less long than the step that contains it. Two rounds have to be in the
+ * history, so the longest that is found has half of HISTORY_OPS operations, or of HISTORY_TOUCHES touches.
  *
  * Called with the cache's lock held. Times are nanoseconds.
  */
