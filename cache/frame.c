@@ -42,8 +42,9 @@ struct frame *frames_take(struct frames *frames, uint64_t now, uint64_t until)
 {
     struct frame *best = NULL;
     uint64_t best_claim = 0;
+    unsigned left = FRAME_CANDIDATES;
 
-    for (struct frame *frame = frames->free; frame; frame = frame->next) {
+    for (struct frame *frame = frames->free; frame && left > 0; frame = frame->next, left--) {
         uint64_t claim = frame_claim(frame, now);
 
         if (best && (best_claim >= until ? claim < until || claim >= best_claim : claim <= best_claim))

@@ -342,14 +342,14 @@ struct frame *home_elsewhere(struct cache *cache, const struct segment *segment,
     const struct known *known = cache->at_home;
     uint64_t stays = segment->leaves > cache->plan_position ? segment->leaves - cache->plan_position : 1;
     uint32_t length = known->cycle->length, wanted, now, most = 0;
-    struct frame *frame, *best = NULL;
+    unsigned left = 4 * FRAME_CANDIDATES;
+    struct frame *best = NULL;
 
     now = (uint32_t)((uint64_t)cache->plan_phase * known->slots / length);
     wanted = stays < length ? (uint32_t)(stays * known->slots / length) + 1 : known->slots;
     if (bound && !bound->owned && unclaimed(known, bound, now) >= wanted)
         return bound;
-    DL_FOREACH(cache->frames.free, frame)
-    {
+    for (struct frame *frame = cache->frames.free; frame && left > 0; frame = frame->next, left--) {
         uint32_t gap = unclaimed(known, frame, now);
 
         if (best && (most >= wanted ? gap < wanted || gap >= most : gap <= most))
