@@ -84,6 +84,9 @@ struct cycle_run {
     uint32_t displaced;                /* pieces that did not come home */
 };
 
+/* As before the first round. */
+void run_reset(struct cycle_run *run);
+
 void list_add(struct free_list *list, double ready, uint32_t count);
 /* A piece's frame. */
 void run_frame_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t piece);

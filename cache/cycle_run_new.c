@@ -1,9 +1,76 @@
 /*
- * cycle_run_new.c - the memory of a run: instances of buffers, by round; pieces; who dies when.
+ * cycle_run_new.c - the memory of a run: instances of buffers, by round; pieces; who dies when; and how they
+ * start.
  */
 #include "cache/cycle_run_internal.h"
 #include <stdlib.h>
 #include <string.h>
+
+/* What never leaves is at home from the start; what comes and goes wants to where it will be brought. */
+static void reset_colours(struct cycle_run *run)
+{
+    const struct colouring *colouring = run->colouring;
+
+    for (uint32_t i = 0; i < run->piece_count; i++)
+        run->home[i] = COLOUR_NONE;
+    for (uint32_t i = 0; i < run->frames; i++) {
+        run->holder[i] = COLOUR_NONE;
+        run->ready[i] = 0;
+    }
+    for (uint32_t k = 0; k < colouring->stays.count; k++) {
+        const struct stay *stay = &colouring->stays.stays[k];
+        struct instance *instance = &run->instances[run->instance_of[stay->buffer]];
+
+        if (!cycle_static(&run->cycle->buffers[stay->buffer]))
+            continue;
+        for (uint32_t i = stay->first; i < stay->first + stay->count; i++) {
+            uint32_t piece = instance->first + i, colour = *colouring_of(colouring, run->schedule, stay, i);
+
+            if (colour == COLOUR_NONE || run->home[piece] != COLOUR_NONE)
+                continue;
+            run->home[piece] = colour;
+            if (!stay->whole || run->holder[colour] != COLOUR_NONE)
+                continue;
+            run->holder[colour] = piece;
+            run->held[piece] = colour;
+            run->away[piece] = false;
+            run->free_frames--;
+            instance->missing--;
+        }
+    }
+}
+
+void run_reset(struct cycle_run *run)
+{
+    const struct cycle *cycle = run->cycle;
+
+    run->free_frames = run->least_free = run->frames;
+    run->by_compute.first = run->by_compute.count = run->by_copy.first = run->by_copy.count = 0;
+    list_add(&run->by_compute, 0, run->frames);
+    run->engine[OUT] = (struct engine){.rate = cycle->out * 1e-9, .rate_both = cycle->out_both * 1e-9};
+    run->engine[IN] = (struct engine){.rate = cycle->in * 1e-9, .rate_both = cycle->in_both * 1e-9};
+    run->waiting_count = run->waiting_first = 0;
+    run->cursor = run->displaced = 0;
+    run->compute = 0;
+    run->now = 0;
+    for (uint32_t i = 0; i < run->piece_count; i++) {
+        run->away[i] = true;
+        run->at[i] = 0;
+    }
+    for (uint32_t i = 0; i < run->instance_count; i++) {
+        struct instance *instance = &run->instances[i];
+        const struct cycle_buffer *buffer = &cycle->buffers[instance->buffer];
+
+        instance->missing = instance->pieces;
+        instance->use = 0;
+        instance->born = cycle_static(buffer);
+        instance->next = instance->born && buffer->uses ? cycle->uses[buffer->first_use] : INT64_MAX;
+        instance->pinned = -1;
+        instance->ready = instance->used = 0;
+    }
+    if (run->colouring)
+        reset_colours(run);
+}
 
 static void index_instances(struct cycle_run *run)
 {

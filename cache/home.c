@@ -181,20 +181,6 @@ static bool assign(struct cache *cache, struct homes *homes)
     return true;
 }
 
-static void forget(struct known *known)
-{
-    free(known->homes);
-    free(known->here);
-    free(known->held);
-    free(known->whole);
-    free(known->first_home);
-    free(known->action_home);
-    known->homes = known->here = NULL;
-    known->held = NULL;
-    known->whole = NULL;
-    known->first_home = known->action_home = NULL;
-}
-
 /* Of all whom the round knows; where they are now is for them to find out. */
 static void set_all(const struct known *known)
 {
@@ -231,7 +217,7 @@ void homes_make(struct cache *cache, struct known *known)
     cache->at_home = known;
     cache->settled_at = cache->plan_base + SETTLING * (uint64_t)known->cycle->length;
     known->at_home = true;
-    forget(known);
+    known_forget_homes(known);
     if (run && !colouring_choose(run, known->cycle, known->schedule, &homes.colouring, &result, &value)) {
         known->value = value;
         /* The places are the colouring's. */
@@ -239,7 +225,7 @@ void homes_make(struct cache *cache, struct known *known)
         known->action_home = homes.colouring.of_action;
         if (!assign(cache, &homes)) {
             homes.colouring.of_buffer = homes.colouring.of_action = NULL;
-            forget(known);
+            known_forget_homes(known);
         }
         homes.colouring.of_buffer = homes.colouring.of_action = NULL;
         colouring_free(&homes.colouring);

@@ -1,6 +1,20 @@
 #include "cache/known.h"
 #include <stdlib.h>
 
+void known_forget_homes(struct known *known)
+{
+    free(known->homes);
+    free(known->here);
+    free(known->held);
+    free(known->whole);
+    free(known->first_home);
+    free(known->action_home);
+    known->homes = known->here = NULL;
+    known->held = NULL;
+    known->whole = NULL;
+    known->first_home = known->action_home = NULL;
+}
+
 void known_free(struct known *known)
 {
     cycle_free(known->cycle);
@@ -13,12 +27,7 @@ void known_free(struct known *known)
     free(known->touch_until);
     free(known->entries);
     free(known->grams);
-    free(known->homes);
-    free(known->here);
-    free(known->held);
-    free(known->whole);
-    free(known->first_home);
-    free(known->action_home);
+    known_forget_homes(known);
     free(known->signatures);
     if (known->lives)
         free(known->lives[0]);

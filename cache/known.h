@@ -63,6 +63,8 @@ struct known {
  */
 int known_make(const struct history *history, uint64_t period, uint64_t frame_size, struct known **out);
 void known_free(struct known *known);
+/* No segment may have them any more. */
+void known_forget_homes(struct known *known);
 /* The first of known->grams that is not less. */
 uint32_t known_gram(const struct known *known, uint64_t gram);
 
