@@ -38,20 +38,31 @@ static bool better(const struct candidate *x, const struct candidate *y)
     return x->group < y->group;
 }
 
-/* Takes the best out of the list: of hundreds a few are wanted. */
-static uint32_t pick(struct candidate *candidates, uint32_t *count)
+/* A heap, the best first: of hundreds a few are wanted, or all. */
+static void sift(struct candidate *heap, uint32_t count, uint32_t at)
 {
-    uint32_t best = 0, group;
+    for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
+        struct candidate moved = heap[at];
 
-    for (uint32_t i = 1; i < *count; i++)
-        if (better(&candidates[i], &candidates[best]))
-            best = i;
-    group = candidates[best].group;
-    candidates[best] = candidates[--*count];
+        if (child + 1 < count && better(&heap[child + 1], &heap[child]))
+            child++;
+        if (!better(&heap[child], &moved))
+            return;
+        heap[at] = heap[child];
+        heap[child] = moved;
+    }
+}
+
+static uint32_t pick(struct candidate *heap, uint32_t *count)
+{
+    uint32_t group = heap[0].group;
+
+    heap[0] = heap[--*count];
+    sift(heap, *count, 0);
     return group;
 }
 
-/* Groups for some stays at once that cost `most' at most. */
+/* Groups for some stays at once that cost `most' at most, as a heap. */
 static int find_candidates(struct colour *colour, const uint32_t *stays, uint32_t count, double most,
                            uint32_t *found)
 {
@@ -87,6 +98,8 @@ static int find_candidates(struct colour *colour, const uint32_t *stays, uint32_
             continue;
         colour->candidates[(*found)++] = candidate;
     }
+    for (uint32_t i = *found / 2; i-- > 0;)
+        sift(colour->candidates, *found, i);
     return 0;
 }
 

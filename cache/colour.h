@@ -48,7 +48,7 @@ void colouring_free(struct colouring *colouring);
  * -ENOMEM, or as cycle_run_schedule.
  */
 int colouring_choose(struct cycle_run *run, const struct cycle *cycle, const struct schedule *schedule,
-                     struct colouring *out, struct cycle_result *result, double *value);
+                     double most, struct colouring *out, struct cycle_result *result, double *value);
 
 /* Where the colour of a stay's piece is. */
 static inline uint32_t *colouring_of(const struct colouring *colouring, const struct schedule *schedule,

@@ -49,8 +49,14 @@ static int try_order(struct choosing *choosing, const struct cycle_times *times,
     return error;
 }
 
+/* More tries gain a few hundredths at most (replay). */
+static bool worth_it(const struct choosing *choosing, double most)
+{
+    return choosing->value <= 1.05 * most;
+}
+
 int colouring_choose(struct cycle_run *run, const struct cycle *cycle, const struct schedule *schedule,
-                     struct colouring *out, struct cycle_result *result, double *value)
+                     double most, struct colouring *out, struct cycle_result *result, double *value)
 {
     struct colouring best = {0};
     struct cycle_times alike, times = {0};
@@ -61,9 +67,9 @@ int colouring_choose(struct cycle_run *run, const struct cycle *cycle, const str
     if (error)
         return error;
     error = cycle_run_coloured(run, schedule, NULL, result, &alike);
-    for (unsigned order = 0; order < COLOUR_ORDERS && !error; order++)
+    for (unsigned order = 0; order < COLOUR_ORDERS && !error && worth_it(&choosing, most); order++)
         error = try_order(&choosing, &alike, order);
-    if (!error) { /* once more, by the times that came of the colours */
+    if (!error && worth_it(&choosing, most)) { /* once more, by the times that came of the colours */
         cycle_times_free(&alike);
         alike = times;
         times = (struct cycle_times){0};

@@ -12,6 +12,7 @@
 #include "cache/colour.h"
 #include "cache/cycle_run.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 /* What is left free, as a part of HBM, in the order of what is best for most rounds; 0: nothing. */
@@ -35,7 +36,7 @@ static int value_of(const struct cycle *cycle, const struct schedule *schedule, 
     struct cycle_run *run = cycle_run_new(cycle);
     struct colouring colouring;
     struct cycle_result result;
-    int error = run ? colouring_choose(run, cycle, schedule, &colouring, &result, value) : -ENOMEM;
+    int error = run ? colouring_choose(run, cycle, schedule, INFINITY, &colouring, &result, value) : -ENOMEM;
 
     if (!error)
         colouring_free(&colouring);

@@ -1,5 +1,6 @@
 #include "cache/home.h"
 #include "cache/colour.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -218,7 +219,8 @@ void homes_make(struct cache *cache, struct known *known)
     cache->settled_at = cache->plan_base + SETTLING * (uint64_t)known->cycle->length;
     known->at_home = true;
     known_forget_homes(known);
-    if (run && !colouring_choose(run, known->cycle, known->schedule, &homes.colouring, &result, &value)) {
+    if (run &&
+        !colouring_choose(run, known->cycle, known->schedule, INFINITY, &homes.colouring, &result, &value)) {
         known->value = value;
         /* The places are the colouring's. */
         known->first_home = homes.colouring.of_buffer;

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,7 +176,8 @@ static int run(const struct cycle *cycle, const struct schedule *schedule, struc
     struct cycle_run *machine = cycle_run_new(cycle);
     struct colouring colouring;
     double value;
-    int error = machine ? colouring_choose(machine, cycle, schedule, &colouring, result, &value) : -ENOMEM;
+    int error =
+        machine ? colouring_choose(machine, cycle, schedule, INFINITY, &colouring, result, &value) : -ENOMEM;
 
     if (!error) {
         result->time = value;

@@ -70,7 +70,8 @@ static int run_it(struct search *search, const struct schedule *schedule, struct
     *value = score(search, *time, result, schedule->count);
     if (search->best && *value >= search->score)
         return 0;
-    error = colouring_choose(search->run, search->cycle, schedule, &colouring, result, time);
+    error = colouring_choose(search->run, search->cycle, schedule, search->best ? search->time : INFINITY,
+                             &colouring, result, time);
     if (error)
         return error;
     *value = score(search, *time, result, schedule->count);

@@ -73,7 +73,8 @@ static struct cycle_result run_at_home(const struct cycle *cycle, const struct s
 
     ck_assert_ptr_nonnull(machine);
     ck_assert_int_eq(
-        colouring_choose(machine, cycle, schedule ? schedule : &none, &colouring, &result, &value), 0);
+        colouring_choose(machine, cycle, schedule ? schedule : &none, INFINITY, &colouring, &result, &value),
+        0);
     ck_assert_uint_le(result.most_used, cycle->capacity);
     colouring_free(&colouring);
     cycle_run_free(machine);

@@ -6,6 +6,7 @@
 #include "cache/cycle.h"
 #include "cache/cycle_run.h"
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -458,7 +459,7 @@ static double time_of(const struct cycle *cycle, const struct schedule *schedule
     double time;
 
     ck_assert_ptr_nonnull(run);
-    ck_assert_int_eq(colouring_choose(run, cycle, schedule, &colouring, &result, &time), 0);
+    ck_assert_int_eq(colouring_choose(run, cycle, schedule, INFINITY, &colouring, &result, &time), 0);
     colouring_free(&colouring);
     cycle_run_free(run);
     return time;
