@@ -74,7 +74,7 @@ static inline uint64_t replay_scaled(const struct replay_config *config, uint64_
 double replay_duration(const struct tape *tape, const struct tape_event *event,
                        const struct replay_config *config);
 
-/* The hooks' choice: 2 MiB, doubled until HBM is at most 8192 of them, up to 32 MiB. */
+/* The cache's choice (cache_frame_size). */
 uint64_t replay_frame_size(uint64_t hbm);
 
 #endif
