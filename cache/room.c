@@ -136,6 +136,7 @@ static int home_taken(struct cache *cache, const struct frame *home, bool only_f
 {
     const struct binding *owner = frame_owner(home);
     struct segment *segment;
+    int error;
 
     if (!owner)
         return -ENOENT;
@@ -147,7 +148,8 @@ static int home_taken(struct cache *cache, const struct frame *home, bool only_f
         return -ENOENT;
     if (segment->state != SEGMENT_RESIDENT)
         return residency_strip(cache, segment, need);
-    return residency_evict(cache, segment, piece_of(owner), 1, need, failure);
+    error = residency_evict(cache, segment, piece_of(owner), 1, need, failure);
+    return error == -ENOMEM ? -ENOENT : error; /* a full host tier is no reason to fail here */
 }
 
 /* Some free frame for a piece that has no home, or cannot have it; NULL: there is none. */
