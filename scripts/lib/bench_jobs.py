@@ -161,7 +161,7 @@ def show_row(row, kept):
         why = row["why"] + ("; no schedule of swaps can do it" if figures.impossible(row) else "")
         print(f"{head} {why}", flush=True)
         return
-    least = row["bound"] / row["compute_seconds"] if row["bound"] else None
+    least = row["bound"] / row["large_seconds"] if row["bound"] else None
     late = 100 * row["late_bytes"] / row["in_bytes"] if row["in_bytes"] else None
     took = "kept" if kept else f"{row['replay_seconds']:.1f}"
     print(
