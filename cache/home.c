@@ -20,24 +20,23 @@ struct homes {
     bool *taken;         /* by frame */
 };
 
-/* Slots from `start' on until one is taken, at most `most'. */
-static uint32_t gap_after(uint32_t slots, const uint64_t *bits, uint32_t start, uint32_t most)
+/* How many slots from `start' on, around the circle, until one that is taken, or one that is not; all if
+ * there is none. */
+static uint32_t until(uint32_t slots, const uint64_t *bits, uint32_t start, bool taken)
 {
-    uint32_t gap = 0;
+    for (uint32_t passed = 0, i = start; passed < slots;) {
+        uint32_t run = 64 - i % 64 < slots - i ? 64 - i % 64 : slots - i;
+        uint64_t word = (taken ? bits[i / 64] : ~bits[i / 64]) >> i % 64;
 
-    for (uint32_t i = slots ? start % slots : 0; gap < most;) {
-        if (i % 64 == 0 && !bits[i / 64] && i + 64 <= slots) {
-            gap += 64;
-            i += 64;
-        } else if (bits[i / 64] >> i % 64 & 1) {
-            break;
-        } else {
-            gap++;
-            i++;
-        }
-        i = i >= slots ? 0 : i;
+        if (run < 64)
+            word &= (UINT64_C(1) << run) - 1;
+        if (word)
+            return passed + (uint32_t)__builtin_ctzll(word) < slots ? passed + (uint32_t)__builtin_ctzll(word)
+                                                                    : slots;
+        passed += run;
+        i = i + run == slots ? 0 : i + run;
     }
-    return gap < most ? gap : most;
+    return slots;
 }
 
 /* All frames, numbered. */
@@ -279,16 +278,16 @@ void home_move(const struct known *known, const struct segment *segment, uint32_
 static uint32_t unclaimed(const struct known *known, const struct frame *frame, uint32_t slot)
 {
     const uint64_t *held;
-    uint32_t skipped = 0;
+    uint32_t skipped, gap;
 
     if (frame->number == FRAME_UNNUMBERED || !known->held)
         return known->slots;
     held = known->held + (size_t)frame->number * ((known->slots + 63) / 64);
-    while (skipped < known->slots && held[slot / 64] >> slot % 64 & 1) {
-        skipped++;
-        slot = slot + 1 == known->slots ? 0 : slot + 1;
-    }
-    return skipped + gap_after(known->slots, held, slot, known->slots - skipped);
+    skipped = until(known->slots, held, slot, false);
+    if (skipped == known->slots)
+        return skipped;
+    gap = until(known->slots, held, (slot + skipped) % known->slots, true);
+    return gap < known->slots - skipped ? skipped + gap : known->slots;
 }
 
 /* Where it says that a piece which never leaves belongs to the frame, NULL: none does, or no longer. */
