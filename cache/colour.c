@@ -1,19 +1,17 @@
 #include "cache/colour.h"
 #include "cache/colour_group.h"
 #include "cache/colour_items.h"
-#include "model/machine.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /*
- * What is to be avoided, as nanoseconds. A binding: what it costs the host. One who waits, as issued, for who
+ * What is to be avoided besides a binding, as nanoseconds. One who waits, as issued, for who
  * has the frame lets those behind it wait, too; one who cannot goes elsewhere, where others will miss it.
- * [the last two assumed]
+ * [assumed]
  */
-#define REBIND (MACHINE_HOST_UNMAP + MACHINE_HOST_MAP + MACHINE_HOST_ACCESS)
-#define WAITS (0.1 * REBIND)
+#define WAITS (0.1 * COLOUR_REBIND)
 #define DISPLACES 1e12
 
 struct colour {
@@ -137,7 +135,7 @@ static int settle(struct colour *colour, const struct colour_item *item)
     int error = take(colour, stays, item->stay_count, &first, end, WAITS * item->stay_count);
 
     if (!error && first < end && item->stay_count > 1)
-        error = take(colour, stays, item->stay_count, &first, end, REBIND * item->stay_count);
+        error = take(colour, stays, item->stay_count, &first, end, COLOUR_REBIND * item->stay_count);
     left = first;
     for (uint32_t k = 0; k < item->stay_count && left < end && !error; k++) {
         first = left;

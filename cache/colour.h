@@ -17,8 +17,12 @@
 #define HBMSPILL_CACHE_COLOUR_H
 
 #include "cache/stays.h"
+#include "model/machine.h"
 
 enum { COLOUR_NONE = UINT32_MAX };
+
+/* What it costs the host to bind a piece to another frame, nanoseconds. */
+#define COLOUR_REBIND (MACHINE_HOST_UNMAP + MACHINE_HOST_MAP + MACHINE_HOST_ACCESS)
 
 enum colour_order { COLOUR_BY_TIME, COLOUR_BY_LENGTH, COLOUR_ORDERS };
 
@@ -49,6 +53,10 @@ void colouring_free(struct colouring *colouring);
  */
 int colouring_choose(struct cycle_run *run, const struct cycle *cycle, const struct schedule *schedule,
                      double most, struct colouring *out, struct cycle_result *result, double *value);
+
+/* The same without the colours: how a schedule does. With a run of its own; every order is tried. */
+int colouring_judge(const struct cycle *cycle, const struct schedule *schedule, struct cycle_result *result,
+                    double *value);
 
 /* Where the colour of a stay's piece is. */
 static inline uint32_t *colouring_of(const struct colouring *colouring, const struct schedule *schedule,

@@ -1,9 +1,10 @@
 #include "cache/colour.h"
-#include "model/machine.h"
+#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
-/* A binding costs the host a few calls, half of which the device may have to wait for. [assumed] */
-#define REBIND (0.5 * (MACHINE_HOST_UNMAP + MACHINE_HOST_MAP + MACHINE_HOST_ACCESS))
+/* Of what a binding costs the host the device may have to wait for half. [assumed] */
+#define REBIND (0.5 * COLOUR_REBIND)
 
 struct choosing {
     struct cycle_run *run;
@@ -84,4 +85,17 @@ int colouring_choose(struct cycle_run *run, const struct cycle *cycle, const str
     *out = best;
     *value = choosing.value;
     return 0;
+}
+
+int colouring_judge(const struct cycle *cycle, const struct schedule *schedule, struct cycle_result *result,
+                    double *value)
+{
+    struct cycle_run *run = cycle_run_new(cycle);
+    struct colouring colouring;
+    int error = run ? colouring_choose(run, cycle, schedule, INFINITY, &colouring, result, value) : -ENOMEM;
+
+    if (!error)
+        colouring_free(&colouring);
+    cycle_run_free(run);
+    return error;
 }

@@ -10,9 +10,7 @@
  * bindings cost.
  */
 #include "cache/colour.h"
-#include "cache/cycle_run.h"
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
 /* What is left free, as a part of HBM, in the order of what is best for most rounds; 0: nothing. */
@@ -30,24 +28,10 @@ static int greedy(const struct cycle *cycle, uint32_t part, struct schedule **ou
     return schedule_greedy(&smaller, out);
 }
 
-/* -ENOMEM, or as cycle_run_schedule. */
-static int value_of(const struct cycle *cycle, const struct schedule *schedule, double *value)
-{
-    struct cycle_run *run = cycle_run_new(cycle);
-    struct colouring colouring;
-    struct cycle_result result;
-    int error = run ? colouring_choose(run, cycle, schedule, INFINITY, &colouring, &result, value) : -ENOMEM;
-
-    if (!error)
-        colouring_free(&colouring);
-    if (run)
-        cycle_run_free(run);
-    return error;
-}
-
 int schedule_try(const struct cycle *cycle, unsigned number, double *best, struct schedule **out)
 {
     struct schedule *schedule = NULL;
+    struct cycle_result result;
     double value;
     int error = 0;
 
@@ -61,7 +45,7 @@ int schedule_try(const struct cycle *cycle, unsigned number, double *best, struc
     *out = schedule;
     if (!best)
         return 0;
-    error = value_of(cycle, schedule, &value);
+    error = colouring_judge(cycle, schedule, &result, &value);
     if (error && !number) /* it has to do */
         value = schedule->predicted;
     if (number && (error || value >= BETTER * *best)) {

@@ -190,6 +190,12 @@ static void set_all(const struct known *known)
                 home_set(known, known->lives[i][age].segment, i, false);
 }
 
+static void go_home(struct cache *cache, struct known *known)
+{
+    cache->at_home = known;
+    cache->settled_at = cache->plan_base + SETTLING * (uint64_t)known->cycle->length;
+}
+
 /* A round that was left for a while and is followed again: choosing would take long, to the same end. */
 static bool come_back(struct cache *cache, struct known *known)
 {
@@ -197,8 +203,7 @@ static bool come_back(struct cache *cache, struct known *known)
         known->frames != cache->frames.held / cache->frames.size)
         return false;
     cache->left_home = NULL;
-    cache->at_home = known;
-    cache->settled_at = cache->plan_base + SETTLING * (uint64_t)known->cycle->length;
+    go_home(cache, known);
     set_all(known);
     return true;
 }
@@ -214,8 +219,7 @@ void homes_make(struct cache *cache, struct known *known)
         return;
     homes_forget(cache);
     run = cycle_run_new(known->cycle);
-    cache->at_home = known;
-    cache->settled_at = cache->plan_base + SETTLING * (uint64_t)known->cycle->length;
+    go_home(cache, known);
     known->at_home = true;
     known_forget_homes(known);
     if (run &&

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,17 +172,11 @@ static void say(const struct request *request, const char *what, const struct cy
 /* With the frames it would get in the cache, what bindings cost added to its time. */
 static int run(const struct cycle *cycle, const struct schedule *schedule, struct cycle_result *result)
 {
-    struct cycle_run *machine = cycle_run_new(cycle);
-    struct colouring colouring;
     double value;
-    int error =
-        machine ? colouring_choose(machine, cycle, schedule, INFINITY, &colouring, result, &value) : -ENOMEM;
+    int error = colouring_judge(cycle, schedule, result, &value);
 
-    if (!error) {
+    if (!error)
         result->time = value;
-        colouring_free(&colouring);
-    }
-    cycle_run_free(machine);
     return error;
 }
 

@@ -65,19 +65,12 @@ static struct cycle_result run(const struct cycle *cycle, const struct schedule 
 /* With frames that are not alike, as the cache has it. NULL: nothing is moved but on demand. */
 static struct cycle_result run_at_home(const struct cycle *cycle, const struct schedule *schedule)
 {
-    struct cycle_run *machine = cycle_run_new(cycle);
     struct schedule none = {0};
-    struct colouring colouring;
     struct cycle_result result;
     double value;
 
-    ck_assert_ptr_nonnull(machine);
-    ck_assert_int_eq(
-        colouring_choose(machine, cycle, schedule ? schedule : &none, INFINITY, &colouring, &result, &value),
-        0);
+    ck_assert_int_eq(colouring_judge(cycle, schedule ? schedule : &none, &result, &value), 0);
     ck_assert_uint_le(result.most_used, cycle->capacity);
-    colouring_free(&colouring);
-    cycle_run_free(machine);
     return result;
 }
 
