@@ -109,26 +109,21 @@ static int judge(struct search *search, struct schedule *schedule, const char *n
     return 0;
 }
 
-static int try_none(struct search *search)
+/* Those that are made at once, as the cache has them. */
+static int try_ready(struct search *search)
 {
-    struct schedule *none = calloc(1, sizeof *none);
+    int error = 0;
 
-    if (!none)
-        return -ENOMEM;
-    none->cycle_hash = cycle_hash(search->cycle);
-    return judge(search, none, "no action");
-}
+    for (unsigned i = 0; i < SCHEDULE_TRIES && !error; i++) {
+        struct schedule *ready;
+        char name[40];
 
-static int try_greedy(struct search *search)
-{
-    struct schedule *greedy;
-    int error = schedule_greedy(search->cycle, &greedy);
-
-    if (!error)
-        error = judge(search, greedy, "greedy");
-    if (!error)
-        error = schedule_choose(search->cycle, &greedy);
-    return error ? error : judge(search, greedy, "greedy, with some to spare");
+        snprintf(name, sizeof name, "ready, number %u", i);
+        error = schedule_try(search->cycle, i, NULL, &ready);
+        if (!error)
+            error = judge(search, ready, name);
+    }
+    return error;
 }
 
 static int try_build(struct search *search, const struct plan_flow *flow, const struct plan_build *how)
@@ -218,10 +213,8 @@ static int search_all(struct search *search)
     const struct cycle *cycle = search->cycle;
     double piece = (double)cycle->frame_size * 1e9 / fmax(cycle->in, cycle->out), before;
     uint32_t runs = COARSE;
-    int error = try_none(search);
+    int error = try_ready(search);
 
-    if (!error)
-        error = try_greedy(search);
     search->chunk = 1 + (uint32_t)fmin(1e6, MACHINE_COPY_LATENCY / (0.1 * piece));
     do {
         before = search->score;
