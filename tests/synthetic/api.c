@@ -1,12 +1,8 @@
 /*
- * api.c - entry to the driver: counting, fault injection, the checks every function makes, functions left
- * out.
- *
- * Fault injection: SYNTHETIC_GPU_FAULT is a comma-separated list of FUNCTION:OCCURRENCE:ERROR, the error by
- * its name without CUDA_ERROR_; the occurrence is counted from 1, 0 means every call. A version suffix (_v2
- * ...) may be left out.
+ * api.c - entry to the driver: counting, the checks every function makes, functions left out.
  */
 #include "clock.h"
+#include "fault.h"
 #include "history.h"
 #include "record.h"
 
@@ -23,14 +19,6 @@ uint64_t counters[COUNTERS];
 uint64_t driver_last_call;
 
 static struct api_site *sites;
-
-struct fault {
-    char name[64];
-    uint64_t occurrence, seen;
-    CUresult error;
-};
-static struct fault faults[16];
-static unsigned fault_count;
 
 /* cuInit's answer; the pid tells a forked child, in which the driver cannot be used ("Initialization"). */
 static bool initialized, exiting;
@@ -73,73 +61,18 @@ static void register_site(struct api_site *site)
     while (!__atomic_compare_exchange_n(&sites, &head, site, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-/* "cuMemAlloc" names cuMemAlloc_v2 too. */
-static bool name_matches(const char *wanted, const char *name)
-{
-    size_t n = strlen(wanted);
-    if (strncmp(wanted, name, n) != 0)
-        return false;
-    return name[n] == 0 || (name[n] == '_' && name[n + 1] == 'v' && strlen(name + n) == 3);
-}
-
-static CUresult error_by_name(const char *name)
-{
-    for (int e = 1; e < 1000; e++) {
-        const char *full;
-        if (cuGetErrorName((CUresult)e, &full) == CUDA_SUCCESS && strncmp(full, "CUDA_ERROR_", 11) == 0 &&
-            strcmp(full + 11, name) == 0)
-            return (CUresult)e;
-    }
-    return CUDA_SUCCESS;
-}
-
-static void read_faults(void)
-{
-    const char *text = getenv("SYNTHETIC_GPU_FAULT");
-    char copy[1024], *save = NULL;
-    if (!text)
-        return;
-    snprintf(copy, sizeof(copy), "%s", text);
-    for (char *item = strtok_r(copy, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
-        struct fault fault = {0};
-        char error[64];
-        unsigned long long occurrence;
-        if (sscanf(item, "%63[^:]:%llu:%63s", fault.name, &occurrence, error) != 3 ||
-            (fault.error = error_by_name(error)) == CUDA_SUCCESS || fault_count == ARRAY_SIZE(faults)) {
-            driver_log("SYNTHETIC_GPU_FAULT: `%s' is not FUNCTION:OCCURRENCE:ERROR", item);
-            abort();
-        }
-        fault.occurrence = occurrence;
-        faults[fault_count++] = fault;
-    }
-}
-
-static CUresult injected_fault(const char *name)
-{
-    for (unsigned i = 0; i < fault_count; i++) {
-        if (!name_matches(faults[i].name, name))
-            continue;
-        uint64_t seen = __atomic_add_fetch(&faults[i].seen, 1, __ATOMIC_RELAXED);
-        if (faults[i].occurrence == 0 || faults[i].occurrence == seen)
-            return faults[i].error;
-    }
-    return CUDA_SUCCESS;
-}
-
 CUresult api_enter(struct api_site *site, unsigned flags, uint64_t key)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, read_faults);
+    pthread_once(&once, fault_read);
     if (!__atomic_load_n(&site->registered, __ATOMIC_ACQUIRE))
         register_site(site);
     __atomic_fetch_add(&site->calls, 1, __ATOMIC_RELAXED);
     if (options.schedule == SCHEDULE_LAZY)
         __atomic_store_n(&driver_last_call, driver_clock(), __ATOMIC_RELAXED);
-    if (fault_count) {
-        CUresult fault = injected_fault(site->name);
-        if (fault != CUDA_SUCCESS)
-            return fault;
-    }
+    CUresult fault = fault_inject(site->name);
+    if (fault != CUDA_SUCCESS)
+        return fault;
     if (flags & API_BEFORE_INIT)
         return CUDA_SUCCESS;
     if (exiting)

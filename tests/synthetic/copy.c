@@ -9,6 +9,7 @@
  * decides, not the function's name.
  */
 #include "clock.h"
+#include "fault.h"
 #include "model/machine.h"
 
 #include <stdlib.h>
@@ -52,6 +53,7 @@ static CUresult submit(struct copy_work copy, CUstream handle, bool synchronous)
 {
     struct CUstream_st *stream;
     struct op *op = NULL;
+    copy.corrupt = fault_corrupts();
     if (!copy.width || !copy.height || !copy.depth)
         return CUDA_SUCCESS;
     if (!copy.dst || !copy.src)

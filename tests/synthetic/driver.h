@@ -121,6 +121,8 @@ struct object {
 void *object_new_locked(enum object_kind kind, size_t size);
 void object_free_locked(void *object);
 bool object_valid(const void *object, enum object_kind kind);
+/* How many of a kind there are. */
+size_t objects_live_locked(enum object_kind kind);
 
 /* ---- context.c ---- */
 

@@ -32,6 +32,7 @@ struct copy_work {
     size_t width, height, depth;
     size_t dst_pitch, src_pitch, dst_slice, src_slice;
     bool returns_late; /* the call returns when it is done */
+    bool corrupt;      /* one bit arrives wrong (fault.c) */
     void *staged;      /* owned copy of a pageable source, packed; then src is its address */
     enum place dst_place, src_place;
 };

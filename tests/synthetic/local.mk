@@ -9,7 +9,7 @@ noinst_LTLIBRARIES += %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvi
 
 %C%_libcuda_la_SOURCES = \
 	%D%/api.c %D%/attributes.c %D%/batch.c %D%/capture.c %D%/capture.h %D%/clock.c %D%/clock.h %D%/clock_costs.h %D%/context.c %D%/copy.c %D%/device_runtime.c \
-	%D%/driver.h %D%/engine.c %D%/engine.h %D%/entry_points.c %D%/errors.c %D%/event.c %D%/event.h \
+	%D%/driver.h %D%/engine.c %D%/engine.h %D%/entry_points.c %D%/errors.c %D%/event.c %D%/event.h %D%/fault.c %D%/fault.h \
 	%D%/frames.c %D%/function.c %D%/functions.h %D%/graph.c %D%/graph.h %D%/graph_exec.c %D%/graph_node.c \
 	%D%/graph_run.c %D%/history.c %D%/history.h %D%/host_memory.c %D%/launch.c %D%/launch.h %D%/library.c %D%/memory.c %D%/memory.h \
 	%D%/memory_async.c %D%/memory_pool.c %D%/memory_pool.h %D%/memory_vmm.c %D%/module.c %D%/objects.c \

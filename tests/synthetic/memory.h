@@ -113,6 +113,8 @@ extern pthread_rwlock_t range_lock;
 struct range *range_add_locked(const struct range *range);
 void range_remove_locked(struct range *range);
 struct range *range_find_locked(uint64_t address);
+/* How many there are of a kind, without the variables of modules. */
+size_t ranges_live_locked(enum range_kind kind);
 /* All bytes of [address, address + size) are in ranges, which may be several mappings in a row. */
 bool range_covers_locked(uint64_t address, uint64_t size);
 static inline bool range_is_host(const struct range *range)
@@ -123,6 +125,10 @@ static inline bool range_is_host(const struct range *range)
 enum place { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE, PLACE_NOWHERE };
 /* What a pointer is. PLACE_NOWHERE: a device address without allocation. */
 enum place place_of_locked(uint64_t address, uint64_t size);
+
+/* ---- memory_vmm.c ---- */
+/* Handles not released as often as they were made or retained, and reservations. */
+void vmm_live_locked(size_t *handles, size_t *reservations);
 
 /* ---- host_memory.c ---- */
 CUresult host_memory_free(void *p);

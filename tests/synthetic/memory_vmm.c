@@ -51,6 +51,15 @@ static void handle_drop(struct handle *handle)
     free(handle);
 }
 
+void vmm_live_locked(size_t *live_handles, size_t *live_reservations)
+{
+    *live_handles = *live_reservations = 0;
+    for (uint64_t i = 0; i < handle_count; i++)
+        *live_handles += handles[i] && handles[i]->refs;
+    for (const struct reservation *r = reservations; r; r = r->next)
+        ++*live_reservations;
+}
+
 static CUresult prop_check(const CUmemAllocationProp *prop, uint8_t *space)
 {
     if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)

@@ -14,7 +14,7 @@
 
 static struct {
     struct object *head, *tail;
-    size_t size, count;
+    size_t size, count, live;
 } pool[OBJECT_KINDS];
 
 void *object_new_locked(enum object_kind kind, size_t size)
@@ -32,6 +32,7 @@ void *object_new_locked(enum object_kind kind, size_t size)
     }
     object->kind = kind;
     object->magic = MAGIC_LIVE;
+    pool[kind].live++;
     return object;
 }
 
@@ -47,6 +48,12 @@ void object_free_locked(void *pointer)
         pool[kind].head = object;
     pool[kind].tail = object;
     pool[kind].count++;
+    pool[kind].live--;
+}
+
+size_t objects_live_locked(enum object_kind kind)
+{
+    return pool[kind].live;
 }
 
 bool object_valid(const void *pointer, enum object_kind kind)

@@ -73,6 +73,14 @@ struct range *range_find_locked(uint64_t address)
     return at < count && sorted[at]->base <= address ? sorted[at] : NULL;
 }
 
+size_t ranges_live_locked(enum range_kind kind)
+{
+    size_t live = 0;
+    for (size_t i = 0; i < count; i++)
+        live += sorted[i]->kind == kind && !sorted[i]->global;
+    return live;
+}
+
 bool range_covers_locked(uint64_t address, uint64_t size)
 {
     uint64_t end = address + size;

@@ -6,6 +6,7 @@
  * under a name, with the text of its first occurrence.
  */
 #include "clock.h"
+#include "engine.h"
 #include "quiet.h"
 
 #include <errno.h>
@@ -90,6 +91,42 @@ static void write_clock(FILE *f)
     fprintf(f, "\n    }\n  }");
 }
 
+/* What the process never gave back; streams without those that come with a context. */
+static void write_held(FILE *f)
+{
+    size_t handles, reservations, streams = 0;
+    driver_acquire();
+    vmm_live_locked(&handles, &reservations);
+    for (int i = 0; i < device_count; i++)
+        for (CUcontext ctx = devices[i].contexts; ctx; ctx = ctx->next)
+            for (const struct CUstream_st *s = ctx->streams; s; s = s->next)
+                streams += !s->legacy && !s->per_thread && !s->destroyed;
+    const struct {
+        const char *name;
+        size_t count;
+    } held[] = {
+        {"contexts", objects_live_locked(OBJECT_CONTEXT)},
+        {"streams", streams},
+        {"events", objects_live_locked(OBJECT_EVENT)},
+        {"graphs", objects_live_locked(OBJECT_GRAPH)},
+        {"graph_execs", objects_live_locked(OBJECT_GRAPH_EXEC)},
+        {"pool_allocations", ranges_live_locked(RANGE_POOL)},
+        {"allocations", ranges_live_locked(RANGE_ALLOC)},
+        {"mappings", ranges_live_locked(RANGE_MAPPING)},
+        {"handles", handles},
+        {"reservations", reservations},
+        {"host_allocations", ranges_live_locked(RANGE_HOST)},
+    };
+    driver_release();
+    const char *separator = "";
+    fprintf(f, ",\n  \"held\": {");
+    for (size_t i = 0; i < ARRAY_SIZE(held); i++) {
+        fprintf(f, "%s\"held_%s\": %zu", separator, held[i].name, held[i].count);
+        separator = ", ";
+    }
+    fprintf(f, "}");
+}
+
 static void write_report(FILE *f)
 {
     static const char *const names[COUNTERS] = {"launches",  "graph_launches", "h2d_bytes",   "d2h_bytes",
@@ -114,7 +151,9 @@ static void write_report(FILE *f)
         fprintf(f, "%s    \"%s\": %llu", separator, site->name, (unsigned long long)site->calls);
         separator = ",\n";
     }
-    fprintf(f, "\n  },\n  \"hazards\": [");
+    fprintf(f, "\n  }");
+    write_held(f);
+    fprintf(f, ",\n  \"hazards\": [");
     separator = "\n";
     for (struct hazard *h = hazards; h < hazards + MAX_HAZARDS && h->name; h++) {
         fprintf(f, "%s    {\"name\": \"%s\", \"count\": %llu, \"first\": ", separator, h->name,
@@ -129,7 +168,7 @@ static void write_report(FILE *f)
     fprintf(f, "\n}\n");
 }
 
-/* Only reads counters: the engine may be in the middle of something, or gone. */
+/* Only counts: the engine may be in the middle of something, or gone. */
 void report_at_exit(void)
 {
     char path[4096];

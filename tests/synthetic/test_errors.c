@@ -172,6 +172,97 @@ START_TEST(faults_are_injected)
 }
 END_TEST
 
+/* "leaves the process in an inconsistent state and any further CUDA work will return the same error" */
+START_TEST(fatal_faults_stay)
+{
+    CUevent event;
+    CUdeviceptr p;
+    setenv("SYNTHETIC_GPU_FAULT", "cuEventRecord:1:LAUNCH_FAILED", 1);
+    gpu_start("eager", 64);
+    OK(cuMemAlloc(&p, 16));
+    OK(cuEventCreate(&event, 0));
+    FAILS(cuEventRecord(event, NULL), CUDA_ERROR_LAUNCH_FAILED);
+    FAILS(cuEventRecord(event, NULL), CUDA_ERROR_LAUNCH_FAILED);
+    FAILS(cuMemFree(p), CUDA_ERROR_LAUNCH_FAILED);
+    FAILS(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
+}
+END_TEST
+
+/* Of 64 words that are copied one arrives with one bit changed, and that copy only. */
+START_TEST(copies_are_corrupted)
+{
+    uint32_t words[64] = {0};
+    CUdeviceptr p;
+    unsigned wrong = 0;
+    setenv("SYNTHETIC_GPU_FAULT", "cuMemcpyDtoHAsync:2:CORRUPT", 1);
+    gpu_start(schedules[_i], 64);
+    OK(cuMemAlloc(&p, sizeof(words)));
+    OK(cuMemsetD32(p, 77, 64));
+    for (unsigned copy = 1; copy <= 3; copy++) {
+        OK(cuMemcpyDtoHAsync(words, p, sizeof(words), NULL));
+        OK(cuStreamSynchronize(NULL));
+        wrong = 0;
+        for (unsigned i = 0; i < 64; i++)
+            wrong += words[i] != 77;
+        ck_assert_uint_eq(wrong, copy == 2);
+    }
+}
+END_TEST
+
+/* Only what copies can be corrupted; a mistake in the list is not overlooked. */
+START_TEST(faults_are_understood)
+{
+    static const char *const bad[] = {"cuMemMap:1:CORRUPT", "cuMemMap:1:NO_SUCH_ERROR",
+                                      "cuMemMap:OUT_OF_MEMORY"};
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("SYNTHETIC_GPU_FAULT", bad[_i], 1);
+        _exit(cuInit(0) == CUDA_SUCCESS ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status));
+}
+END_TEST
+
+static void hold_some(void)
+{
+    CUmemAllocationProp prop;
+    CUmemGenericAllocationHandle handle[2];
+    CUdeviceptr p, q;
+    CUstream stream[2];
+    CUevent event[2];
+    void *host;
+    gpu_start("eager", 64);
+    prop = device_prop();
+    OK(cuMemCreate(&handle[0], PAGE, &prop, 0));
+    OK(cuMemCreate(&handle[1], PAGE, &prop, 0));
+    OK(cuMemAddressReserve(&p, 2 * PAGE, 0, 0, 0));
+    OK(cuMemMap(p, PAGE, 0, handle[0], 0));
+    OK(cuMemRelease(handle[0]));
+    OK(cuMemHostAlloc(&host, 4096, 0));
+    OK(cuStreamCreate(&stream[0], 0));
+    OK(cuStreamCreate(&stream[1], 0));
+    OK(cuStreamDestroy(stream[0]));
+    OK(cuEventCreate(&event[0], 0));
+    OK(cuEventCreate(&event[1], 0));
+    OK(cuEventDestroy(event[0]));
+    OK(cuMemAlloc(&q, 16));
+}
+
+START_TEST(what_is_held_is_reported)
+{
+    static const struct {
+        const char *name;
+        int count;
+    } held[] = {{"held_handles", 1},          {"held_mappings", 1},         {"held_reservations", 1},
+                {"held_host_allocations", 1}, {"held_streams", 1},          {"held_events", 1},
+                {"held_allocations", 1},      {"held_pool_allocations", 0}, {"held_contexts", 1}};
+    for (unsigned i = 0; i < sizeof(held) / sizeof(*held); i++)
+        ck_assert_msg(report_number(hold_some, held[i].name) == held[i].count, "%s", held[i].name);
+}
+END_TEST
+
 START_TEST(entry_points_come_in_versions)
 {
     void *function, *exported;
@@ -268,6 +359,10 @@ int main(void)
     tcase_add_test(tc, parameters_are_listed_and_packed);
     tcase_add_test(tc, linker_passes_ptx_through);
     tcase_add_test(tc, faults_are_injected);
+    tcase_add_test(tc, fatal_faults_stay);
+    tcase_add_loop_test(tc, copies_are_corrupted, 0, SCHEDULES);
+    tcase_add_loop_test(tc, faults_are_understood, 0, 3);
+    tcase_add_test(tc, what_is_held_is_reported);
     tcase_add_test(tc, entry_points_come_in_versions);
     tcase_add_test(tc, errors_have_names);
     tcase_add_test(tc, child_process_has_no_driver);

@@ -137,6 +137,8 @@ static CUresult run_copy(const struct copy_work *copy)
         for (size_t y = 0; y < copy->height; y++)
             memmove(dst + z * copy->dst_slice + y * copy->dst_pitch,
                     src + z * copy->src_slice + y * copy->src_pitch, copy->width);
+    if (copy->corrupt)
+        dst[copy->width / 2] ^= 4;
     count_copy(copy);
     return CUDA_SUCCESS;
 }
