@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MIB(bytes) ((unsigned long long)((bytes) >> 20))
@@ -87,16 +88,21 @@ static void make_json(struct text *text, const struct totals *totals)
     text_put(text, "\n}\n");
 }
 
-/* Written beside and renamed, so that a reader never sees half of it. */
+/*
+ * Written beside and renamed, so that a reader never sees half of it. A device, a pipe or a link (/dev/null,
+ * /dev/stderr) is written as it is: a rename would put a file in its place. Nobody is waited for at a pipe.
+ */
 static void write_file(const char *path, const struct text *text)
 {
+    struct stat status;
+    bool in_place = !lstat(path, &status) && !S_ISREG(status.st_mode);
     char beside[1200];
     size_t written = 0;
     int fd;
 
-    if (snprintf(beside, sizeof beside, "%s.part", path) >= (int)sizeof beside)
+    if (snprintf(beside, sizeof beside, "%s%s", path, in_place ? "" : ".part") >= (int)sizeof beside)
         return;
-    fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    fd = open(beside, O_WRONLY | O_CLOEXEC | (in_place ? O_APPEND | O_NONBLOCK : O_CREAT | O_TRUNC), 0666);
     if (fd < 0) {
         log_warn("stats", "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
         return;
@@ -111,9 +117,10 @@ static void write_file(const char *path, const struct text *text)
         written += (size_t)n;
     }
     close(fd);
-    if (written < text->length || rename(beside, path)) {
+    if (written < text->length || (!in_place && rename(beside, path))) {
         log_warn("stats", "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
-        unlink(beside);
+        if (!in_place)
+            unlink(beside);
     }
 }
 

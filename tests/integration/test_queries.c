@@ -6,6 +6,7 @@
 #include "tests/integration/scenario.h"
 
 #include <check.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -207,6 +208,37 @@ static void wrote_statistics(const struct outcome *of)
     ck_assert_uint_ge(outcome_number(of->statistics, "launches"), COUNT);
 }
 
+/* HBMSPILL_STATS names what is no file: it is written to, and not replaced by a file (a /dev/null say). */
+static void statistics_link(void)
+{
+    struct stat status;
+    char directory[] = "/tmp/hbmspill-test-XXXXXX", link[64], target[64], text[64] = "";
+    pid_t child;
+    FILE *file;
+    int ended;
+
+    REQUIRE(mkdtemp(directory));
+    snprintf(link, sizeof link, "%s/link", directory);
+    snprintf(target, sizeof target, "%s/target", directory);
+    file = fopen(target, "we");
+    REQUIRE(file && fputs("kept\n", file) >= 0 && !fclose(file));
+    REQUIRE(!symlink("target", link));
+    child = fork();
+    if (!child) {
+        setenv("HBMSPILL_STATS", link, 1);
+        setenv("SYNTHETIC_GPU_REPORT", "/dev/null", 1);
+        execl("/proc/self/exe", "test_queries", "memory_info", (char *)NULL);
+        _exit(127);
+    }
+    REQUIRE(waitpid(child, &ended, 0) == child && !ended);
+    REQUIRE(!lstat(link, &status) && S_ISLNK(status.st_mode));
+    file = fopen(target, "re");
+    REQUIRE(file && fread(text, 1, sizeof text - 1, file) > 20 && !strncmp(text, "kept\n{", 6), "%s", text);
+    fclose(file);
+    REQUIRE(!unlink(link) && !unlink(target) && !rmdir(directory));
+    cuda_start();
+}
+
 static void few(void)
 {
     cuda_start();
@@ -267,6 +299,7 @@ static const struct scenario scenarios[] = {
     {.name = "not_exported", .job = not_exported, .flags = ONCE | SCENARIO_SPILLS},
     {.name = "forked", .job = forked, .flags = SCENARIO_SPILLS | SCENARIO_ONCE},
     {.name = "sudden_end", .job = sudden_end, .flags = SCENARIO_UNCOUNTED, .inspect = wrote_statistics},
+    {.name = "statistics_link", .job = statistics_link, .flags = ONCE | SCENARIO_UNCOUNTED},
     {.name = "observe", .job = few, .flags = ONCE, .variables = "HBMSPILL=observe", .inspect = observed},
     {.name = "observe_full", .job = observed_full, .flags = ONCE, .variables = "HBMSPILL=observe"},
     {.name = "off",
