@@ -122,12 +122,21 @@ static void give_up(void)
 
 static int start(struct request *request)
 {
-    char program[PATH_MAX];
-    char *const arguments[] = {(char *)PROGRAM,    (char *)"--seconds",    (char *)PROCESS_SECONDS,
-                               (char *)"--memory", (char *)PROCESS_MEMORY, (char *)"/dev/stdin",
-                               (char *)"-o",       request->path,          NULL};
+    char program[PATH_MAX], job[16];
+    char *const arguments[] = {(char *)PROGRAM,
+                               (char *)"--seconds",
+                               (char *)PROCESS_SECONDS,
+                               (char *)"--memory",
+                               (char *)PROCESS_MEMORY,
+                               (char *)"--with",
+                               job,
+                               (char *)"/dev/stdin",
+                               (char *)"-o",
+                               request->path,
+                               NULL};
     int error = find_program(program);
 
+    snprintf(job, sizeof job, "%ld", (long)getpid());
     if (error) {
         log_info("plans", "no program " PROGRAM " was found: rounds keep their greedy schedules");
         return error;

@@ -3,37 +3,50 @@
  *
  * Reads a cycle (cache/cycle.h), writes a schedule. The shim starts it and never waits for it, so it takes
  * care of itself: lowest priority, limits of time and memory that end it, no file left open that it did not
- * open. The plan appears under its name only when it is whole.
+ * open, and an end when the job ends, however that comes about: nothing of a job that was killed goes on. The
+ * plan appears under its name only when it is whole.
  *
  * Exit: 0 written; 1 the cycle cannot be read or planned, or the plan not written; 2 usage; 3 nothing was
- * found that is better than what needs no solver, and nothing was written.
+ * found that is better than what needs no solver, and nothing was written; 4 the process it was to end with
+ * has ended.
  */
 #include "cache/colour.h"
 #include "cache/tools/plan_lp.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const char usage[] = "usage: hbmspill-plan [--seconds N] [--memory SIZE] [--report] CYCLE -o PLAN\n"
-                            "  --seconds N     of processor time, at most (default 60)\n"
-                            "  --memory SIZE   of address space, at most (default 2G)\n"
-                            "  --report        say what was tried, and how long a round takes (modelled)\n";
+static const char usage[] =
+    "usage: hbmspill-plan [--seconds N] [--memory SIZE] [--with PID] [--report] CYCLE -o PLAN\n"
+    "  --seconds N     of processor time, at most (default 60)\n"
+    "  --memory SIZE   of address space, at most (default 2G)\n"
+    "  --with PID      end when this process ends\n"
+    "  --report        say what was tried, and how long a round takes (modelled)\n";
 
 /* Fewer of the machine's other jobs are in the way where more time passes than is used. */
-enum { PATIENCE = 10, IOPRIO_IDLE = 3 << 13 };
+enum { PATIENCE = 10, IOPRIO_IDLE = 3 << 13, JOB_ENDED = 4, WATCH_STACK = 64 << 10 };
 
 struct request {
     const char *cycle, *plan;
     double seconds, memory;
+    pid_t with; /* 0: no process */
     bool report;
 };
+
+/* The file that a plan is being written to. */
+static char *_Atomic unfinished;
 
 static int wrong_usage(const char *what, const char *text)
 {
@@ -61,10 +74,12 @@ static int parse_arguments(int argc, char **argv, struct request *request)
 {
     static const struct option options[] = {{"seconds", required_argument, NULL, 's'},
                                             {"memory", required_argument, NULL, 'm'},
+                                            {"with", required_argument, NULL, 'w'},
                                             {"report", no_argument, NULL, 'r'},
                                             {NULL, 0, NULL, 0}};
     char *end;
     int option;
+    long with;
 
     while ((option = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
         switch (option) {
@@ -76,6 +91,12 @@ static int parse_arguments(int argc, char **argv, struct request *request)
         case 'm':
             if (!parse_size(optarg, &request->memory) || request->memory < 1)
                 return wrong_usage("no size", optarg);
+            break;
+        case 'w':
+            with = strtol(optarg, &end, 10);
+            if (end == optarg || *end || with <= 0 || with > INT_MAX)
+                return wrong_usage("no process", optarg);
+            request->with = (pid_t)with;
             break;
         case 'r':
             request->report = true;
@@ -110,6 +131,40 @@ static void be_modest(const struct request *request)
     (void)alarm((unsigned)request->seconds * PATIENCE + PATIENCE);
 }
 
+static void *watch(void *job)
+{
+    struct pollfd ended = {.fd = (int)(intptr_t)job, .events = POLLIN};
+    const char *file;
+
+    while (poll(&ended, 1, -1) < 0 && errno == EINTR)
+        ;
+    file = atomic_load(&unfinished);
+    if (file)
+        unlink(file);
+    _exit(JOB_ENDED);
+}
+
+/*
+ * By a descriptor of the process (pidfd_open(2), Linux 5.3), since its number is given out again; where there
+ * are none the limits have to do. False where it has ended already.
+ */
+static bool end_with(pid_t pid)
+{
+    long job = syscall(SYS_pidfd_open, pid, 0);
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    if (job < 0)
+        return errno != ESRCH;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, WATCH_STACK);
+    if (pthread_create(&thread, &attributes, watch, (void *)job))
+        close((int)job);
+    pthread_attr_destroy(&attributes);
+    return true;
+}
+
 static int read_cycle(const char *path, struct cycle **out)
 {
     FILE *file = fopen(path, "re");
@@ -127,14 +182,36 @@ static int read_cycle(const char *path, struct cycle **out)
     return error;
 }
 
+/* A device, a pipe or a link, /dev/stdout say: a rename would put a file in its place. */
+static bool is_special(const char *path)
+{
+    struct stat status;
+
+    return !lstat(path, &status) && !S_ISREG(status.st_mode);
+}
+
+static int write_in_place(const char *path, const struct schedule *schedule)
+{
+    FILE *file = fopen(path, "ae");
+    int error;
+
+    if (!file)
+        return -errno;
+    error = schedule_write(schedule, file);
+    return fclose(file) && !error ? -errno : error;
+}
+
 static int write_plan(const char *path, const struct schedule *schedule)
 {
     char *temporary = NULL;
     FILE *file = NULL;
     int fd, error;
 
+    if (is_special(path))
+        return write_in_place(path, schedule);
     if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
         return -ENOMEM;
+    atomic_store(&unfinished, temporary);
     fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0) {
         error = -errno;
@@ -155,6 +232,7 @@ out_remove:
     if (error)
         unlink(temporary);
 out:
+    atomic_store(&unfinished, NULL);
     free(temporary);
     return error;
 }
@@ -245,6 +323,8 @@ int main(int argc, char **argv)
     if (status)
         return status;
     be_modest(&request);
+    if (request.with && !end_with(request.with))
+        return JOB_ENDED;
     if (read_cycle(request.cycle, &cycle))
         return 1;
     status = plan(&request, cycle);

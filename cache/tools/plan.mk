@@ -6,4 +6,4 @@ noinst_LTLIBRARIES += %D%/libplan.la
 %C%_libplan_la_LIBADD = $(CLP_LIBS)
 bin_PROGRAMS += %D%/hbmspill-plan
 %C%_hbmspill_plan_SOURCES = %D%/hbmspill-plan.c
-%C%_hbmspill_plan_LDADD = %D%/libplan.la cache/libcache.la
+%C%_hbmspill_plan_LDADD = %D%/libplan.la cache/libcache.la -lpthread

@@ -274,6 +274,21 @@ static void look_around(void)
     wish(getenv("PLANNER_DOES") && getenv("PATH"), "the environment is not the job's");
 }
 
+/* Whether it was told which process it is to end with: one that runs this program. */
+static bool knows_the_job(int argc, char **argv)
+{
+    char link[64], own[PATH_MAX] = "", of_job[PATH_MAX] = "-";
+
+    for (int i = 1; i + 1 < argc; i++) {
+        if (strcmp(argv[i], "--with") != 0)
+            continue;
+        snprintf(link, sizeof link, "/proc/%.20s/exe", argv[i + 1]);
+        return readlink("/proc/self/exe", own, sizeof own - 1) > 0 &&
+               readlink(link, of_job, sizeof of_job - 1) > 0 && !strcmp(own, of_job);
+    }
+    return false;
+}
+
 static unsigned draw(uint64_t *state, unsigned below)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -321,6 +336,7 @@ static int planner(int argc, char **argv)
         return 1;
     fprintf(note, "started\n");
     look_around();
+    wish(knows_the_job(argc, argv), "it was not told which process it is to end with");
     fclose(note);
     alarm(20);
     if (!strcmp(does, "hang"))

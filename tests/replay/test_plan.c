@@ -11,9 +11,11 @@
 #include <check.h>
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -541,6 +543,27 @@ START_TEST(test_program)
 }
 END_TEST
 
+/* What -o names is not replaced where it is no file. */
+START_TEST(test_program_writes_to_a_link)
+{
+    struct schedule *schedule;
+    struct stat status;
+    char why[160] = "";
+    FILE *file;
+
+    write_cycle(random_cycle(12));
+    ck_assert_int_eq(symlink("target", path("plan")), 0);
+    ck_assert_int_eq(exit_status(NULL, NULL), 0);
+    ck_assert(!lstat(path("plan"), &status) && S_ISLNK(status.st_mode));
+    file = fopen(path("target"), "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_msg(schedule_read(file, &schedule, why, sizeof why) == 0, "%s", why);
+    fclose(file);
+    schedule_free(schedule);
+    ck_assert_int_eq(unlink(path("target")), 0);
+}
+END_TEST
+
 START_TEST(test_program_has_nothing_to_do)
 {
     struct cycle *cycle = in_turn(3, 60, 1e6);
@@ -617,6 +640,36 @@ START_TEST(test_program_obeys_its_limit)
 }
 END_TEST
 
+/* Started on a cycle that nobody writes; the process it is to end with pauses, or has ended. */
+START_TEST(test_program_ends_with_the_job)
+{
+    char number[16];
+    pid_t job = fork(), planner;
+    int status;
+
+    ck_assert_int_ge(job, 0);
+    if (!job) {
+        pause();
+        _exit(0);
+    }
+    snprintf(number, sizeof number, "%ld", (long)job);
+    ck_assert_int_eq(mkfifo(path("cycle"), 0600), 0);
+    planner = fork();
+    ck_assert_int_ge(planner, 0);
+    if (!planner)
+        _exit(exit_status("--with", number));
+    usleep(300000);
+    ck_assert_int_eq(waitpid(planner, &status, WNOHANG), 0);
+    ck_assert_int_eq(kill(job, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(planner, &status, 0), planner);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 4);
+    ck_assert_int_eq(waitpid(job, &status, 0), job);
+    ck_assert_int_eq(exit_status("--with", number), 4);
+    ck_assert_int_eq(exit_status("--with", "0"), 2);
+    ck_assert(!planned());
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plan");
@@ -641,10 +694,12 @@ int main(void)
     suite_add_tcase(suite, random);
     tcase_add_checked_fixture(programs, make_directory, remove_directory);
     tcase_add_test(programs, test_program);
+    tcase_add_test(programs, test_program_writes_to_a_link);
     tcase_add_test(programs, test_program_has_nothing_to_do);
     tcase_add_test(programs, test_program_usage);
     tcase_add_test(programs, test_program_damaged);
     tcase_add_test(programs, test_program_obeys_its_limit);
+    tcase_add_test(programs, test_program_ends_with_the_job);
     tcase_set_timeout(programs, 120);
     suite_add_tcase(suite, programs);
     srunner_run_all(runner, CK_ENV);
