@@ -5,6 +5,7 @@ integration_tests = \
 	%D%/integration/test_copies \
 	%D%/integration/test_costs \
 	%D%/integration/test_faults \
+	%D%/integration/test_fork \
 	%D%/integration/test_graph_launches \
 	%D%/integration/test_graph_nodes \
 	%D%/integration/test_graphs \
@@ -45,6 +46,11 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_faults_SOURCES = %D%/integration/test_faults.c
 %C%_integration_test_faults_CFLAGS = $(integration_cflags)
 %C%_integration_test_faults_LDADD = $(integration_libs)
+
+%C%_integration_test_fork_SOURCES = %D%/integration/test_fork.c
+%C%_integration_test_fork_CPPFLAGS = $(AM_CPPFLAGS) -DSYNTHETIC_DIR='"$(abs_top_builddir)/synthetic"'
+%C%_integration_test_fork_CFLAGS = $(integration_cflags)
+%C%_integration_test_fork_LDADD = $(integration_libs)
 
 %C%_integration_test_graph_launches_SOURCES = %D%/integration/test_graph_launches.c %D%/integration/graph_job.h
 %C%_integration_test_graph_launches_CFLAGS = $(integration_cflags)
