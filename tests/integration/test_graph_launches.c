@@ -362,10 +362,10 @@ static void fails_halfway(void)
     node = kernel_node(graph, &node, "add", at[2], at[1]);
     kernel_node(graph, &node, "add", at[3], at[1]);
     exec = instantiate();
-    EXPECT(CUDA_ERROR_LAUNCH_FAILED, cuGraphLaunch(exec, stream));
-    EXPECT(CUDA_ERROR_LAUNCH_FAILED, cuStreamSynchronize(stream));
+    EXPECT(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, cuGraphLaunch(exec, stream));
+    EXPECT(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, cuStreamSynchronize(stream));
     status = cuda.cuGraphLaunch(exec, stream);
-    REQUIRE(status == CUDA_ERROR_LAUNCH_FAILED, "%s", job_error_name(status));
+    REQUIRE(status == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "%s", job_error_name(status));
     exit(0);
 }
 
@@ -408,7 +408,7 @@ static const struct scenario scenarios[] = {
     {.name = "fails_halfway",
      .job = fails_halfway,
      .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
-     .variables = "HBMSPILL_WINDOW=off SYNTHETIC_GPU_FAULT=cuLaunchKernel:11:LAUNCH_FAILED"},
+     .variables = "HBMSPILL_WINDOW=off SYNTHETIC_GPU_FAULT=cuLaunchKernel:11:LAUNCH_OUT_OF_RESOURCES"},
 };
 
 int main(int argc, char **argv)
