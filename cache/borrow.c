@@ -1,4 +1,5 @@
 #include "cache/borrow.h"
+#include "cache/audit.h"
 #include "cache/internal.h"
 #include <errno.h>
 #include <utlist.h>
@@ -85,45 +86,91 @@ static int take_slot(struct cache *cache, uint64_t size, struct slot **out, stru
     if (error)
         return error == -ENOSPC ? -EBUSY : error;
     pthread_mutex_unlock(&cache->lock);
-    error = slots_make(slots, size, evicted, out);
+    error = slots_make(slots, size, &evicted, out);
     pthread_mutex_lock(&cache->lock);
     if (error)
-        slots_unreserve(slots, size);
+        slots_unreserve(slots, size, evicted);
     return error;
+}
+
+/* Without room for it in the list it is lost, which the audit tells. */
+static void keep_stuck(struct cache *cache, const struct loan_stuck *stuck)
+{
+    if (cache->stuck_count < LOANS_STUCK)
+        cache->stuck[cache->stuck_count++] = *stuck;
+}
+
+/* False: the driver does not take all of it back; what is left of it stays in *stuck. */
+static bool release_address(struct cache *cache, struct loan_stuck *stuck)
+{
+    const struct device_ops *ops = cache->ops;
+
+    if (stuck->frame) {
+        if (ops->unmap(ops->ctx, stuck->address, stuck->size))
+            return false;
+        cache->statistics.unmap_calls++;
+        frames_give(&cache->frames, stuck->frame);
+        stuck->frame = NULL;
+    }
+    return ops->unreserve(ops->ctx, stuck->address, stuck->size) == 0;
+}
+
+/* The loan's address and frame go back; a frame that is still mapped there is nobody's until it is not. */
+static void unmap_loan(struct cache *cache, struct cache_loan *loan)
+{
+    struct loan_stuck stuck = {.address = loan->device, .size = loan->size, .frame = loan->frame};
+
+    loan->frame = NULL;
+    if (!release_address(cache, &stuck))
+        keep_stuck(cache, &stuck);
+}
+
+void loans_settle(struct cache *cache)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < cache->stuck_count; i++)
+        if (cache->stuck[i].slot || !release_address(cache, &cache->stuck[i]))
+            cache->stuck[kept++] = cache->stuck[i];
+    cache->stuck_count = kept;
+}
+
+void loans_audit(const struct cache *cache, struct cache_audit *audit, uint64_t *slot_bytes)
+{
+    for (unsigned i = 0; i < cache->stuck_count; i++) {
+        const struct loan_stuck *stuck = &cache->stuck[i];
+
+        audit->held.reservations++;
+        audit->held.frames += stuck->frame != NULL;
+        audit->held.mappings += stuck->frame != NULL;
+        audit->held.slots += stuck->slot != NULL;
+        *slot_bytes += stuck->slot ? stuck->slot->size : 0;
+    }
 }
 
 /* Frames have no address of their own: the loan's is made for it. */
 static int map_loan(struct cache *cache, struct cache_loan *loan)
 {
     const struct device_ops *ops = cache->ops;
+    struct loan_stuck reserved = {.size = loan->size};
     int error = ops->reserve(ops->ctx, loan->size, &loan->device);
 
     if (error)
         return error;
+    reserved.address = loan->device;
     error = ops->map(ops->ctx, loan->device, loan->size, loan->frame->handle);
-    if (error)
-        goto unreserve;
+    if (error) {
+        if (!release_address(cache, &reserved))
+            keep_stuck(cache, &reserved);
+        return error;
+    }
+    cache->statistics.map_calls++;
     error = ops->set_access(ops->ctx, loan->device, loan->size);
     if (error)
-        goto unmap;
-    cache->statistics.map_calls++;
-    cache->statistics.access_calls++;
-    return 0;
-
-unmap:
-    (void)ops->unmap(ops->ctx, loan->device, loan->size);
-unreserve:
-    (void)ops->unreserve(ops->ctx, loan->device, loan->size);
+        unmap_loan(cache, loan);
+    else
+        cache->statistics.access_calls++;
     return error;
-}
-
-static void unmap_loan(struct cache *cache, const struct cache_loan *loan)
-{
-    const struct device_ops *ops = cache->ops;
-
-    (void)ops->unmap(ops->ctx, loan->device, loan->size);
-    (void)ops->unreserve(ops->ctx, loan->device, loan->size);
-    cache->statistics.unmap_calls++;
 }
 
 static void give_back(struct cache *cache, struct cache_loan *loan)
@@ -179,6 +226,7 @@ int cache_borrow(struct cache *cache, struct cache_loan *loan, unsigned flags, u
 
     pthread_mutex_lock(&cache->lock);
     cache->in_flight++;
+    loans_settle(cache);
     if (!(flags & LOAN_BUSY) && !quiet(cache, &in_use))
         error = -EBUSY;
     if (!error)
@@ -214,6 +262,8 @@ void cache_return(struct cache *cache, struct cache_loan *loan, bool idle)
     if (idle) {
         unmap_loan(cache, loan);
         give_back(cache, loan);
+    } else {
+        keep_stuck(cache, &(struct loan_stuck){loan->device, loan->size, loan->frame, loan->slot});
     }
     end_loan(cache);
     pthread_mutex_unlock(&cache->lock);

@@ -32,8 +32,22 @@ enum {
 int cache_borrow(struct cache *cache, struct cache_loan *loan, unsigned flags, uint64_t *wait);
 /*
  * idle: everything queued on it has completed; the slot stays pinned, in the pool. Where that is not known,
- * after errors of the driver, nobody gets the memory any more.
+ * after errors of the driver, nobody gets the memory any more, but it is not forgotten (audit.h).
  */
 void cache_return(struct cache *cache, struct cache_loan *loan, bool idle);
+
+/*
+ * What the driver would not take back, or nobody may have: kept here and given back later if that can be.
+ * With the lock. (cache_destroy, cache_release, audit.c)
+ */
+enum { LOANS_STUCK = 8 };
+struct loan_stuck {
+    uint64_t address, size;
+    struct frame *frame; /* NULL: it went back, as it is mapped here no longer */
+    struct slot *slot;   /* not NULL: copies may be under way for ever */
+};
+struct cache_audit;
+void loans_settle(struct cache *cache);
+void loans_audit(const struct cache *cache, struct cache_audit *audit, uint64_t *slot_bytes);
 
 #endif

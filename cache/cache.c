@@ -53,6 +53,7 @@ void cache_destroy(struct cache *cache)
 {
     struct segment *segment;
 
+    loans_settle(cache);
     DL_FOREACH2(cache->segments.all, segment, all_next)
     {
         residency_forget(cache, segment);
@@ -96,19 +97,20 @@ int cache_satisfy(struct cache *cache, struct need *need)
         return error;
     case NEED_SLOT:
         pthread_mutex_unlock(&cache->lock);
-        error = slots_make(&cache->slots, need->size, need->evicted, &slot);
+        error = slots_make(&cache->slots, need->size, &need->evicted, &slot);
         pthread_mutex_lock(&cache->lock);
         if (error) {
             /* The system pins no more: what is pinned now is what there is. */
-            slots_unreserve(&cache->slots, need->size);
-            if (error != -ENOMEM)
-                return error;
-            cache->slots.limit = cache->slots.held;
+            slots_unreserve(&cache->slots, need->size, need->evicted);
+            if (error == -ENOMEM) {
+                cache->slots.limit = cache->slots.held;
+                error = 0;
+            }
         } else {
             slots_give(&cache->slots, slot);
         }
         pthread_cond_broadcast(&cache->changed);
-        return 0;
+        return error;
     }
     return -EINVAL;
 }
@@ -317,6 +319,7 @@ uint64_t cache_release(struct cache *cache, uint64_t bytes)
     int error = 0;
 
     pthread_mutex_lock(&cache->lock);
+    loans_settle(cache);
     homes_forget(cache);
     while (released < bytes && !error) {
         struct need need;

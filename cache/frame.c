@@ -102,16 +102,16 @@ static int frame_release(struct frames *frames, struct frame *frame)
     const struct device_ops *ops = frames->ops;
     int error = frame_unbind(frames, frame);
 
-    if (error)
+    if (!error)
+        error = ops->frame_release(ops->ctx, frame->handle);
+    if (error) /* it is still ours, and still good */
         return error;
-    frames->statistics->unmap_calls++;
     DL_DELETE(frames->free, frame);
     frames->free_bytes -= frames->size;
     frames->held -= frames->size;
     frames->statistics->frames_released++;
-    error = ops->frame_release(ops->ctx, frame->handle);
     free(frame);
-    return error;
+    return 0;
 }
 
 int frames_release(struct frames *frames, uint64_t bytes, uint64_t *wait)

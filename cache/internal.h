@@ -5,6 +5,7 @@
 #ifndef HBMSPILL_CACHE_INTERNAL_H
 #define HBMSPILL_CACHE_INTERNAL_H
 
+#include "cache/borrow.h"
 #include "cache/cache.h"
 #include "cache/history.h"
 #include "cache/known.h"
@@ -65,6 +66,8 @@ struct cache {
         uint64_t leaves; /* as segment->leaves */
     } * pending;
     uint32_t pending_count, pending_capacity;
+    struct loan_stuck stuck[LOANS_STUCK];
+    unsigned stuck_count;
 };
 
 /* What has to happen, without the lock, before something can go on (returned with -EAGAIN). */

@@ -2,6 +2,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 %C%_libcache_la_SOURCES = \
 	%D%/arena.c \
 	%D%/arena.h \
+	%D%/audit.c \
+	%D%/audit.h \
 	%D%/borrow.c \
 	%D%/borrow.h \
 	%D%/cache.c \

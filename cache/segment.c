@@ -176,6 +176,7 @@ static struct segment *segment_make(struct segments *segments, struct size_class
         return NULL;
     segment = arena_take(&segments->records, sizeof *segment + pieces * sizeof segment->piece[0]);
     if (!segment) {
+        segments->window[segments->windows - 1].used -= size; /* taken from the end of the last one */
         *error = -ENOMEM;
         return NULL;
     }

@@ -65,16 +65,24 @@ int slots_reserve(struct slots *slots, struct streams *streams, uint64_t size, s
     return 0;
 }
 
-int slots_make(struct slots *slots, uint64_t size, struct slot *evicted, struct slot **out)
+int slots_make(struct slots *slots, uint64_t size, struct slot **evicted, struct slot **out)
 {
-    struct slot *slot, *next;
-    int error;
+    struct slot *slot, *next, *refused = NULL;
+    int error = 0, failed;
 
-    for (slot = evicted; slot; slot = next) {
+    for (slot = *evicted; slot; slot = next) {
         next = slot->next;
-        slots->ops->host_free(slots->ops->ctx, slot->memory);
-        free(slot);
+        failed = slots->ops->host_free(slots->ops->ctx, slot->memory);
+        if (failed) {
+            error = failed;
+            LL_PREPEND(refused, slot);
+        } else {
+            free(slot);
+        }
     }
+    *evicted = refused;
+    if (error) /* with a new one the limit would be exceeded */
+        return error;
     slot = calloc(1, sizeof *slot);
     if (!slot)
         return -ENOMEM;
@@ -88,10 +96,17 @@ int slots_make(struct slots *slots, uint64_t size, struct slot *evicted, struct 
     return 0;
 }
 
-void slots_unreserve(struct slots *slots, uint64_t size)
+void slots_unreserve(struct slots *slots, uint64_t size, struct slot *refused)
 {
+    struct slot *slot, *next;
+
     slots->held -= size;
     slots->used -= size;
+    for (slot = refused; slot; slot = next) {
+        next = slot->next;
+        slots->held += slot->size;
+        LL_PREPEND(slots->free, slot);
+    }
 }
 
 void slots_destroy(struct slots *slots)

@@ -37,10 +37,13 @@ void slots_give(struct slots *slots, struct slot *slot);
  */
 int slots_reserve(struct slots *slots, struct streams *streams, uint64_t size, struct slot **evicted,
                   uint64_t *wait);
-/* Without the lock: pins the memory, frees what reserve evicted. -ENOMEM where the system pins no more. */
-int slots_make(struct slots *slots, uint64_t size, struct slot *evicted, struct slot **out);
-/* With the lock: the reservation is returned after a failed slots_make. */
-void slots_unreserve(struct slots *slots, uint64_t size);
+/*
+ * Without the lock: pins the memory, frees what reserve evicted. -ENOMEM where the system pins no more. What
+ * could not be freed is left in *evicted.
+ */
+int slots_make(struct slots *slots, uint64_t size, struct slot **evicted, struct slot **out);
+/* With the lock: the reservation is returned after a failed slots_make, and what it could not free pooled. */
+void slots_unreserve(struct slots *slots, uint64_t size, struct slot *refused);
 void slots_destroy(struct slots *slots);
 
 #endif

@@ -8,6 +8,7 @@
  */
 #include "hooks/capture.h"
 #include "hooks/gpu.h"
+#include "hooks/held.h"
 #include <errno.h>
 
 static int result(struct gpu *gpu, CUresult status)
@@ -25,6 +26,15 @@ static int result(struct gpu *gpu, CUresult status)
     }
 }
 
+/* A call that gave something, or took it back. */
+#define COUNTED(kind, n, call)                                                                               \
+    ({                                                                                                       \
+        int counted_error = (call);                                                                          \
+        if (!counted_error)                                                                                  \
+            held_add(kind, n);                                                                               \
+        counted_error;                                                                                       \
+    })
+
 /* Calls the real function under the relaxed capture mode. */
 #define RELAXED(gpu, call)                                                                                   \
     ({                                                                                                       \
@@ -38,7 +48,7 @@ static int cuda_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
     struct gpu *gpu = ctx;
     CUdeviceptr pointer;
-    int error = RELAXED(gpu, cuMemAddressReserve(&pointer, size, 0, 0, 0));
+    int error = COUNTED(reservations, 1, RELAXED(gpu, cuMemAddressReserve(&pointer, size, 0, 0, 0)));
 
     if (!error)
         *address = pointer;
@@ -47,14 +57,14 @@ static int cuda_reserve(void *ctx, uint64_t size, uint64_t *address)
 
 static int cuda_unreserve(void *ctx, uint64_t address, uint64_t size)
 {
-    return RELAXED(ctx, cuMemAddressFree(address, size));
+    return COUNTED(reservations, -1, RELAXED(ctx, cuMemAddressFree(address, size)));
 }
 
 static int cuda_frame_create(void *ctx, uint64_t size, uint64_t *handle)
 {
     struct gpu *gpu = ctx;
     CUmemGenericAllocationHandle made;
-    int error = RELAXED(gpu, cuMemCreate(&made, size, &gpu->prop, 0));
+    int error = COUNTED(frames, 1, RELAXED(gpu, cuMemCreate(&made, size, &gpu->prop, 0)));
 
     if (!error)
         *handle = made;
@@ -63,17 +73,17 @@ static int cuda_frame_create(void *ctx, uint64_t size, uint64_t *handle)
 
 static int cuda_frame_release(void *ctx, uint64_t handle)
 {
-    return RELAXED(ctx, cuMemRelease(handle));
+    return COUNTED(frames, -1, RELAXED(ctx, cuMemRelease(handle)));
 }
 
 static int cuda_map(void *ctx, uint64_t address, uint64_t size, uint64_t handle)
 {
-    return RELAXED(ctx, cuMemMap(address, size, 0, handle, 0));
+    return COUNTED(mappings, 1, RELAXED(ctx, cuMemMap(address, size, 0, handle, 0)));
 }
 
 static int cuda_unmap(void *ctx, uint64_t address, uint64_t size)
 {
-    return RELAXED(ctx, cuMemUnmap(address, size));
+    return COUNTED(mappings, -1, RELAXED(ctx, cuMemUnmap(address, size)));
 }
 
 static int cuda_set_access(void *ctx, uint64_t address, uint64_t size)
@@ -85,19 +95,19 @@ static int cuda_set_access(void *ctx, uint64_t address, uint64_t size)
 
 static int cuda_host_alloc(void *ctx, uint64_t size, void **out)
 {
-    return RELAXED(ctx, cuMemHostAlloc(out, size, CU_MEMHOSTALLOC_PORTABLE));
+    return COUNTED(slots, 1, RELAXED(ctx, cuMemHostAlloc(out, size, CU_MEMHOSTALLOC_PORTABLE)));
 }
 
 static int cuda_host_free(void *ctx, void *memory)
 {
-    return RELAXED(ctx, cuMemFreeHost(memory));
+    return COUNTED(slots, -1, RELAXED(ctx, cuMemFreeHost(memory)));
 }
 
 static int cuda_stream_create(void *ctx, uint64_t *stream)
 {
     struct gpu *gpu = ctx;
     CUstream made;
-    int error = RELAXED(gpu, cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+    int error = COUNTED(streams, 1, RELAXED(gpu, cuStreamCreate(&made, CU_STREAM_NON_BLOCKING)));
 
     if (!error)
         *stream = (uint64_t)(uintptr_t)made;
@@ -106,7 +116,7 @@ static int cuda_stream_create(void *ctx, uint64_t *stream)
 
 static int cuda_stream_destroy(void *ctx, uint64_t stream)
 {
-    return RELAXED(ctx, cuStreamDestroy_v2((CUstream)(uintptr_t)stream));
+    return COUNTED(streams, -1, RELAXED(ctx, cuStreamDestroy_v2((CUstream)(uintptr_t)stream)));
 }
 
 static int cuda_copy(void *ctx, uint64_t stream, uint64_t dst, uint64_t src, uint64_t size)
@@ -118,7 +128,7 @@ static int cuda_event_create(void *ctx, uint64_t *event)
 {
     struct gpu *gpu = ctx;
     CUevent made;
-    int error = RELAXED(gpu, cuEventCreate(&made, CU_EVENT_DISABLE_TIMING));
+    int error = COUNTED(events, 1, RELAXED(gpu, cuEventCreate(&made, CU_EVENT_DISABLE_TIMING)));
 
     if (!error)
         *event = (uint64_t)(uintptr_t)made;
@@ -127,7 +137,7 @@ static int cuda_event_create(void *ctx, uint64_t *event)
 
 static int cuda_event_destroy(void *ctx, uint64_t event)
 {
-    return RELAXED(ctx, cuEventDestroy_v2((CUevent)(uintptr_t)event));
+    return COUNTED(events, -1, RELAXED(ctx, cuEventDestroy_v2((CUevent)(uintptr_t)event)));
 }
 
 static int cuda_event_record(void *ctx, uint64_t event, uint64_t stream)
@@ -154,7 +164,7 @@ static int cuda_timer_create(void *ctx, uint64_t *event)
 {
     struct gpu *gpu = ctx;
     CUevent made;
-    int error = RELAXED(gpu, cuEventCreate(&made, CU_EVENT_DEFAULT));
+    int error = COUNTED(events, 1, RELAXED(gpu, cuEventCreate(&made, CU_EVENT_DEFAULT)));
 
     if (!error)
         *event = (uint64_t)(uintptr_t)made;

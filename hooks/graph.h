@@ -89,5 +89,7 @@ CUresult exec_record(struct exec *exec);
 /* The same for all whose last launch was in the stream, or in any: it goes, or a capture begins. What is held
  * was submitted. */
 void exec_record_all(bool any, CUstream stream);
+/* How many events of the driver's they have. */
+unsigned exec_events(void);
 
 #endif

@@ -1,5 +1,6 @@
 #include "hooks/operation.h"
 #include "hooks/capture.h"
+#include "hooks/held.h"
 #include "hooks/window.h"
 #include "shim/log.h"
 #include <errno.h>
@@ -134,11 +135,24 @@ static CUresult call_stream(struct gpu *gpu, CUstream *stream)
         bool entered = gpu_enter(gpu);
 
         status = hbmspill_real.cuStreamCreate(&call_streams[i], CU_STREAM_NON_BLOCKING);
+        if (status == CUDA_SUCCESS)
+            held_add(streams, 1);
         gpu_leave(entered);
     }
     *stream = call_streams[i];
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+unsigned operation_streams(void)
+{
+    unsigned count = 0;
+
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < GPUS_MAX; i++)
+        count += call_streams[i] != NULL;
+    pthread_mutex_unlock(&lock);
+    return count;
 }
 
 CUresult operation_begin_call(struct operation *operation, struct touches *touches, const char *what)

@@ -30,6 +30,8 @@ CUresult operation_begin_launch(struct operation *operation, struct touches *tou
 /* The same around a call that queues nothing and in which the driver looks up what the addresses are. */
 CUresult operation_begin_call(struct operation *operation, struct touches *touches, const char *what);
 void operation_end(struct operation *operation, CUresult status);
+/* How many streams of the driver's are kept for such calls. */
+unsigned operation_streams(void);
 
 /* True where an operation should not start before the one ahead of it has ended (programmatic launch). */
 static inline bool operation_handed_over(const struct operation *operation)

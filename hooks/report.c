@@ -3,6 +3,7 @@
 #include "hooks/costs.h"
 #include "hooks/counters.h"
 #include "hooks/gpu.h"
+#include "hooks/held.h"
 #include "shim/log.h"
 #include "shim/options.h"
 #include <errno.h>
@@ -70,6 +71,7 @@ static void make_json(struct text *text, const struct totals *totals)
 #undef PUT
     text_put(text, ",\n  \"stalled_seconds\": %.9f,\n  \"stalled_bytes\": %.0f",
              totals->stalled_nanoseconds * 1e-9, totals->stalled_bytes);
+    held_put_json(text);
     text_put(text, ",\n  \"devices\": [");
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
         cache_usage(gpu->cache, &usage);

@@ -171,6 +171,15 @@ def disagreements(run, hbm):
     }
     for kind in ("h2d_bytes", "d2h_bytes", "d2d_bytes", "h2h_bytes"):
         agree(kind, report[kind], stats[kind] + sum(stats[name] for name in moved.get(kind, ())))
+    # Of these a job with JAX's allocator has none of its own.
+    for device, shim in (("handles", "frames"), ("mappings", "mappings"), ("reservations", "reservations")):
+        agree(f"{device} at exit", report["held"][f"held_{device}"], stats[f"held_{shim}"])
+    lost = {name: n for name, n in stats.items() if name.startswith("lost_") and n}
+    if lost or stats["records_wrong"] or stats["operations_unended"]:
+        found.append(
+            f"at exit the shim had lost {lost or 'nothing'}, {stats['operations_unended']} operations had not ended, "
+            f"{stats['records_wrong']} records were wrong"
+        )
     if report["hazards"]:
         found.append(f"the synthetic GPU saw {len(report['hazards'])} hazard(s): {report['hazards'][:3]}")
     return found

@@ -181,6 +181,18 @@ static void check_bytes(const struct outcome *of)
     ck_assert_uint_eq(outcome_number(report_json, "d2d_bytes"), outcome_number(statistics_json, "d2d_bytes"));
 }
 
+void outcome_check_held(const struct outcome *of, bool all_freed)
+{
+    static const char *const none[] = {"operations_unended", "records_wrong", "lost_frames",  "lost_mappings",
+                                       "lost_reservations",  "lost_slots",    "lost_streams", "lost_events"};
+    static const char *const freed[] = {"live_allocations", "frames_in_use", "slots_in_use"};
+
+    for (unsigned i = 0; i < sizeof none / sizeof *none; i++)
+        ck_assert_msg(outcome_number(of->statistics, none[i]) == 0, "%s: %s", none[i], of->statistics);
+    for (unsigned i = 0; all_freed && i < sizeof freed / sizeof *freed; i++)
+        ck_assert_msg(outcome_number(of->statistics, freed[i]) == 0, "%s: %s", freed[i], of->statistics);
+}
+
 static void look_at(const struct scenario *scenario, const struct outcome *of, bool without)
 {
     ck_assert_msg(of->status == 0, "status %d", of->status);
@@ -194,6 +206,8 @@ static void look_at(const struct scenario *scenario, const struct outcome *of, b
         check_bytes(of);
     if (scenario->flags & SCENARIO_SPILLS)
         ck_assert_uint_gt(outcome_number(of->statistics, "evictions"), 0);
+    if (*of->statistics)
+        outcome_check_held(of, false);
     if (scenario->inspect)
         scenario->inspect(of);
 }

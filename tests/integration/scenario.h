@@ -54,6 +54,12 @@ uint64_t outcome_number(const char *json, const char *name);
 /* The calls of a driver function that the synthetic GPU counted, 0 where it was not called. */
 uint64_t outcome_calls(const struct outcome *outcome, const char *function);
 
+/*
+ * By the library's own account: no operation was left half done, its records agree, and nothing that the
+ * driver gave it was lost. all_freed: the job gave everything back, so nothing is in use either.
+ */
+void outcome_check_held(const struct outcome *outcome, bool all_freed);
+
 /* Runs the job once with more variables on top: for tests that compare runs. */
 const struct outcome *scenario_run(const struct scenario *scenario, const char *schedule,
                                    const char *variables);

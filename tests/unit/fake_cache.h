@@ -1,17 +1,35 @@
 /*
- * fake_cache.h - the end of a test of a cache on a fake device: all that was queued runs, the cache is
- * destroyed, nothing is left, and nothing was touched or read that should not have been.
+ * fake_cache.h - the end of a test of a cache on a fake device: all that was queued runs, the cache holds
+ * what the device has given it and its records agree, it is destroyed, nothing is left, and nothing was
+ * touched or read that should not have been.
  */
 #ifndef HBMSPILL_TESTS_FAKE_CACHE_H
 #define HBMSPILL_TESTS_FAKE_CACHE_H
 
-#include "cache/cache.h"
+#include "cache/audit.h"
 #include "tests/unit/fake_device.h"
 #include <check.h>
+
+/* Nothing is lost, and the cache knows where everything is. No operation may be under way. */
+static inline void fake_cache_audit(struct fake_device *fake, struct cache *cache)
+{
+    struct cache_audit audit;
+
+    cache_audit(cache, &audit);
+    ck_assert_msg(audit.wrong == 0, "%s", audit.first_wrong);
+    ck_assert_uint_eq(audit.unended, 0);
+    ck_assert_uint_eq(audit.held.frames, fake->frames_live);
+    ck_assert_uint_eq(audit.held.mappings, fake->mapping_count);
+    ck_assert_uint_eq(audit.held.reservations, fake->reserved);
+    ck_assert_uint_eq(audit.held.slots, fake->slots_live);
+    ck_assert_uint_eq(audit.held.streams, fake->streams_live);
+    ck_assert_uint_eq(audit.held.events, fake->events_live);
+}
 
 static inline void fake_cache_stop(struct fake_device *fake, struct cache *cache)
 {
     ck_assert(fake_drain(fake));
+    fake_cache_audit(fake, cache);
     cache_destroy(cache);
     ck_assert_uint_eq(fake->frames_live, 0);
     ck_assert_uint_eq(fake->hbm_used, 0);

@@ -29,12 +29,22 @@ static void unguard(pthread_mutex_t **lock)
     __attribute__((cleanup(unguard))) pthread_mutex_t *guarded = guard(fake);                                \
     (void)guarded
 
-static bool fails(struct fake_device *fake)
+/* 0, or what the call is to return; `usual' is the error of fail_at. */
+static int fails(struct fake_device *fake, enum fake_call call, int usual)
 {
-    if (++fake->calls == fake->fail_at)
-        return true;
-    return false;
+    if (++fake->called[call] == fake->fault.occurrence && call == fake->fault.call) {
+        fake->fault.happened = true;
+        return fake->fault.error;
+    }
+    return ++fake->calls == fake->fail_at ? usual : 0;
 }
+
+#define FAIL(call, usual)                                                                                    \
+    do {                                                                                                     \
+        int failed = fails(fake, FAKE_##call, usual);                                                        \
+        if (failed)                                                                                          \
+            return failed;                                                                                   \
+    } while (0)
 
 static struct fake_mapping *mapping_of(struct fake_device *fake, uint64_t address)
 {
@@ -64,8 +74,7 @@ static int fake_reserve(void *ctx, uint64_t size, uint64_t *address)
     struct fake_device *fake = ctx;
     GUARD(fake);
 
-    if (fails(fake))
-        return -ENOMEM;
+    FAIL(reserve, -ENOMEM);
     *address = fake->next_address;
     fake->next_address += size + FAKE_GRANULE;
     fake->reserved++;
@@ -77,8 +86,12 @@ static int fake_unreserve(void *ctx, uint64_t address, uint64_t size)
     struct fake_device *fake = ctx;
     GUARD(fake);
 
-    (void)address;
-    (void)size;
+    FAIL(unreserve, -EIO);
+    for (size_t i = 0; i < fake->mapping_count; i++)
+        if (fake->mappings[i].address - address < size) { /* "not mapped" (cuMemAddressFree) */
+            fake->faults++;
+            return -EIO;
+        }
     fake->reserved--;
     return 0;
 }
@@ -89,7 +102,8 @@ static int fake_frame_create(void *ctx, uint64_t size, uint64_t *handle)
     GUARD(fake);
     struct fake_frame *frame;
 
-    if (fails(fake) || fake->hbm_used + size > fake->hbm)
+    FAIL(frame_create, -ENOMEM);
+    if (fake->hbm_used + size > fake->hbm)
         return -ENOMEM;
     frame = calloc(1, sizeof *frame);
     frame->memory = malloc(size);
@@ -119,6 +133,7 @@ static int fake_frame_release(void *ctx, uint64_t handle)
     GUARD(fake);
     struct fake_frame *frame = (struct fake_frame *)(uintptr_t)handle;
 
+    FAIL(frame_release, -EIO);
     frame->released = true;
     frame_check(fake, frame);
     return 0;
@@ -130,8 +145,7 @@ static int fake_map(void *ctx, uint64_t address, uint64_t size, uint64_t handle)
     GUARD(fake);
     struct fake_frame *frame = (struct fake_frame *)(uintptr_t)handle;
 
-    if (fails(fake))
-        return -EIO;
+    FAIL(map, -EIO);
     if (frame->size != size || mapping_of(fake, address) || mapping_of(fake, address + size - 1)) {
         fake->faults++;
         return -EIO;
@@ -153,8 +167,7 @@ static int fake_unmap(void *ctx, uint64_t address, uint64_t size)
     struct fake_mapping *mapping = mapping_of(fake, address);
     struct fake_frame *frame;
 
-    if (fails(fake))
-        return -EIO;
+    FAIL(unmap, -EIO);
     if (!mapping || mapping->address != address || mapping->size != size) {
         fake->faults++;
         return -EIO;
@@ -172,8 +185,7 @@ static int fake_set_access(void *ctx, uint64_t address, uint64_t size)
     GUARD(fake);
     uint64_t end = address + size;
 
-    if (fails(fake))
-        return -EIO;
+    FAIL(set_access, -EIO);
     while (address < end) {
         struct fake_mapping *mapping = mapping_of(fake, address);
 
@@ -193,11 +205,13 @@ static int fake_host_alloc(void *ctx, uint64_t size, void **out)
     GUARD(fake);
     uint64_t *memory;
 
-    if (fails(fake) || fake->host_used + size > fake->host)
+    FAIL(host_alloc, -ENOMEM);
+    if (fake->host_used + size > fake->host)
         return -ENOMEM;
     memory = malloc(size + 64);
     memory[0] = size;
     fake->host_used += size;
+    fake->slots_live++;
     *out = (unsigned char *)memory + 64;
     return 0;
 }
@@ -208,6 +222,8 @@ static int fake_host_free(void *ctx, void *memory)
     GUARD(fake);
     uint64_t *block = (uint64_t *)((unsigned char *)memory - 64);
 
+    FAIL(host_free, -EIO);
+    fake->slots_live--;
     fake->host_used -= block[0];
     free(block);
     return 0;
@@ -218,16 +234,20 @@ static int fake_stream_create(void *ctx, uint64_t *stream)
     struct fake_device *fake = ctx;
     GUARD(fake);
 
-    if (fails(fake))
-        return -EIO;
+    FAIL(stream_create, -EIO);
+    fake->streams_live++;
     *stream = fake->streams++;
     return 0;
 }
 
 static int fake_stream_destroy(void *ctx, uint64_t stream)
 {
-    (void)ctx;
+    struct fake_device *fake = ctx;
+    GUARD(fake);
+
     (void)stream;
+    FAIL(stream_destroy, -EIO);
+    fake->streams_live--;
     return 0;
 }
 
@@ -264,19 +284,13 @@ static int fake_copy(void *ctx, uint64_t stream, uint64_t dst, uint64_t src, uin
     struct fake_device *fake = ctx;
     GUARD(fake);
 
-    if (fails(fake))
-        return -EIO;
+    FAIL(copy, -EIO);
     enqueue(fake, stream, &(struct fake_op){.kind = FAKE_COPY, .dst = dst, .src = src, .size = size});
     return 0;
 }
 
-static int fake_event_create(void *ctx, uint64_t *event)
+static void event_make(struct fake_device *fake, uint64_t *event)
 {
-    struct fake_device *fake = ctx;
-    GUARD(fake);
-
-    if (fails(fake))
-        return -EIO;
     if (fake->events == fake->event_capacity) {
         fake->event_capacity = fake->event_capacity ? 2 * fake->event_capacity : 64;
         fake->recorded = realloc(fake->recorded, fake->event_capacity * sizeof(uint64_t));
@@ -286,6 +300,25 @@ static int fake_event_create(void *ctx, uint64_t *event)
     fake->recorded[fake->events] = fake->done[fake->events] = 0;
     *event = fake->events++;
     fake->events_live++;
+}
+
+static int fake_event_create(void *ctx, uint64_t *event)
+{
+    struct fake_device *fake = ctx;
+    GUARD(fake);
+
+    FAIL(event_create, -EIO);
+    event_make(fake, event);
+    return 0;
+}
+
+static int fake_timer_create(void *ctx, uint64_t *event)
+{
+    struct fake_device *fake = ctx;
+    GUARD(fake);
+
+    FAIL(timer_create, -EIO);
+    event_make(fake, event);
     return 0;
 }
 
@@ -295,6 +328,7 @@ static int fake_event_destroy(void *ctx, uint64_t event)
     GUARD(fake);
 
     (void)event;
+    FAIL(event_destroy, -EIO);
     fake->events_live--;
     return 0;
 }
@@ -304,8 +338,7 @@ static int fake_event_record(void *ctx, uint64_t event, uint64_t stream)
     struct fake_device *fake = ctx;
     GUARD(fake);
 
-    if (fails(fake))
-        return -EIO;
+    FAIL(event_record, -EIO);
     fake->recorded[event]++;
     enqueue(fake, stream,
             &(struct fake_op){.kind = FAKE_RECORD, .event = event, .version = fake->recorded[event]});
@@ -317,8 +350,7 @@ static int fake_stream_wait(void *ctx, uint64_t stream, uint64_t event)
     struct fake_device *fake = ctx;
     GUARD(fake);
 
-    if (fails(fake))
-        return -EIO;
+    FAIL(stream_wait, -EIO);
     enqueue(fake, stream,
             &(struct fake_op){.kind = FAKE_WAIT, .event = event, .version = fake->recorded[event]});
     return 0;
@@ -329,6 +361,7 @@ static int fake_event_query(void *ctx, uint64_t event)
     struct fake_device *fake = ctx;
     GUARD(fake);
 
+    FAIL(event_query, -EIO);
     return fake->done[event] >= fake->recorded[event] ? 0 : -EBUSY;
 }
 
@@ -338,8 +371,7 @@ static int fake_event_synchronize(void *ctx, uint64_t event)
     GUARD(fake);
     uint64_t version = fake->recorded[event];
 
-    if (fails(fake))
-        return -EIO;
+    FAIL(event_synchronize, -EIO);
     while (fake->done[event] < version) {
         size_t queued = 0;
 
@@ -358,8 +390,7 @@ static int fake_elapsed(void *ctx, uint64_t start, uint64_t end, double *nanosec
     struct fake_device *fake = ctx;
     GUARD(fake);
 
-    if (fails(fake))
-        return -EIO;
+    FAIL(elapsed, -EIO);
     if (fake->done[start] < fake->recorded[start] || fake->done[end] < fake->recorded[end])
         return -EBUSY;
     *nanoseconds = 1000.0 * ((double)fake->time[end] - (double)fake->time[start]);
@@ -501,7 +532,7 @@ void fake_init(struct fake_device *fake, uint64_t hbm, uint64_t host, uint64_t s
                 .stream_wait = fake_stream_wait,
                 .event_query = fake_event_query,
                 .event_synchronize = fake_event_synchronize,
-                .timer_create = fake_event_create,
+                .timer_create = fake_timer_create,
                 .elapsed = fake_elapsed},
         .random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1,
         .hbm = hbm,

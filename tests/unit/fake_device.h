@@ -40,6 +40,36 @@ struct fake_op {
     struct fake_op *next;
 };
 
+/* The calls of struct device_ops, all of them: test_cache_faults.c checks that. */
+#define FAKE_CALLS(X)                                                                                        \
+    X(reserve)                                                                                               \
+    X(unreserve)                                                                                             \
+    X(frame_create)                                                                                          \
+    X(frame_release)                                                                                         \
+    X(map)                                                                                                   \
+    X(unmap)                                                                                                 \
+    X(set_access)                                                                                            \
+    X(host_alloc)                                                                                            \
+    X(host_free)                                                                                             \
+    X(stream_create)                                                                                         \
+    X(stream_destroy)                                                                                        \
+    X(copy)                                                                                                  \
+    X(event_create)                                                                                          \
+    X(event_destroy)                                                                                         \
+    X(event_record)                                                                                          \
+    X(stream_wait)                                                                                           \
+    X(event_query)                                                                                           \
+    X(event_synchronize)                                                                                     \
+    X(timer_create)                                                                                          \
+    X(elapsed)
+
+enum fake_call {
+#define FAKE_CALL(name) FAKE_##name,
+    FAKE_CALLS(FAKE_CALL)
+#undef FAKE_CALL
+        FAKE_CALL_COUNT
+};
+
 struct fake_device {
     struct device_ops ops;
     pthread_mutex_t lock; /* every function takes it: threads may share a device */
@@ -55,10 +85,17 @@ struct fake_device {
     uint64_t *time;            /* and when that was */
     uint64_t operations_run;
     size_t events, event_capacity;
-    unsigned faults, mismatches, frames_live, events_live, reserved;
+    unsigned faults, mismatches, frames_live, events_live, reserved, slots_live, streams_live;
     uint64_t calls;
     uint64_t fail_at; /* this call (counted from 1 over all of ops) returns -ENOMEM, or -EIO where that is not
                          possible */
+    uint64_t called[FAKE_CALL_COUNT];
+    struct {
+        enum fake_call call;
+        uint64_t occurrence; /* from 1; 0: none */
+        int error;
+        bool happened;
+    } fault; /* that call returns the error, having done nothing */
 };
 
 /* What a buffer of that value has at an offset: every place something else, so that pieces are not mixed up.

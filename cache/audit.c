@@ -1,0 +1,143 @@
+#include "cache/audit.h"
+#include "cache/internal.h"
+#include <utlist.h>
+
+static void wrong(struct cache_audit *audit, const char *what)
+{
+    if (!audit->wrong++)
+        audit->first_wrong = what;
+}
+
+#define AGREE(audit, what, condition)                                                                        \
+    do {                                                                                                     \
+        if (!(condition))                                                                                    \
+            wrong(audit, what);                                                                              \
+    } while (0)
+
+/* What the segments add up to. */
+struct sums {
+    uint64_t live_bytes, spilled_bytes, slot_bytes;
+    uint64_t resident, idle; /* segments that should be in the policy's list, in that of the idle ones */
+};
+
+/* A mapping is known twice, by the piece and by the frame that it leads to. */
+static bool listed(const struct binding *binding)
+{
+    const struct binding *one = binding->bound->bindings;
+
+    while (one && one != binding)
+        one = one->next;
+    return one != NULL;
+}
+
+static void look_at_piece(struct cache_audit *audit, const struct segment *segment,
+                          const struct binding *binding)
+{
+    if (binding->frame) {
+        audit->held.frames++;
+        audit->frames_in_use += segment->state == SEGMENT_RESIDENT;
+        AGREE(audit, "a frame of a segment is free", binding->frame->owned);
+    }
+    if (binding->bound) {
+        audit->held.mappings++;
+        AGREE(audit, "a frame does not know of a mapping", listed(binding));
+    }
+    AGREE(audit, "a piece is filled without a frame", !binding->filled || binding->frame);
+}
+
+static void look_at_segment(struct cache *cache, struct cache_audit *audit, const struct segment *segment,
+                            struct sums *sums)
+{
+    unsigned filled = 0, frames = 0;
+
+    for (unsigned i = 0; i < segment->pieces; i++) {
+        look_at_piece(audit, segment, &segment->piece[i]);
+        filled += segment->piece[i].filled;
+        frames += segment->piece[i].frame != NULL;
+    }
+    AGREE(audit, "filled pieces are miscounted", filled == segment->filled_pieces);
+    AGREE(audit, "a segment is not as filled as its pieces",
+          segment->filled == (filled == segment->pieces && filled > 0));
+    AGREE(audit, "live items are miscounted", segment->live_items == __builtin_popcount(segment->live_mask));
+    AGREE(audit, "contents that are nobody's", segment->live_items || segment->state == SEGMENT_EMPTY);
+    AGREE(audit, "contents that are nowhere", segment->state != SEGMENT_SPILLED || segment->slot);
+    AGREE(audit, "a segment is not in the list of the idle ones, or should not be",
+          segment->listed_idle == (frames > 0 && segment->state != SEGMENT_RESIDENT));
+    sums->resident += segment->state == SEGMENT_RESIDENT;
+    sums->idle += segment->listed_idle;
+    if (segment->state != SEGMENT_EMPTY)
+        sums->spilled_bytes += (segment->pieces - filled) * cache->frames.size;
+    if (segment->slot) {
+        audit->slots_in_use++;
+        audit->held.slots++;
+        sums->slot_bytes += segment->slot->size;
+    }
+    for (unsigned i = 0; i < segment->items; i++)
+        if (segment->live_mask & UINT32_C(1) << i)
+            sums->live_bytes += segment->asked[i];
+    audit->allocations += segment->live_items;
+    audit->unended += segment->pins + segment->slot_pins;
+}
+
+static void look_at_free(struct cache *cache, struct cache_audit *audit, struct sums *sums)
+{
+    const struct frame *frame;
+    const struct slot *slot;
+    uint64_t frames = 0, pooled = 0;
+
+    DL_FOREACH(cache->frames.free, frame)
+    {
+        frames++;
+        AGREE(audit, "a free frame is owned", !frame->owned);
+    }
+    LL_FOREACH(cache->slots.free, slot)
+    {
+        audit->held.slots++;
+        pooled += slot->size;
+    }
+    audit->held.frames += frames;
+    AGREE(audit, "free frames are miscounted", cache->frames.free_bytes == frames * cache->frames.size);
+    AGREE(audit, "frames are miscounted", cache->frames.held == audit->held.frames * cache->frames.size);
+    AGREE(audit, "slots in use are miscounted", cache->slots.used == sums->slot_bytes);
+    AGREE(audit, "slots are miscounted", cache->slots.held == sums->slot_bytes + pooled);
+}
+
+static void look_at_events(const struct cache *cache, struct cache_audit *audit)
+{
+    uint64_t events = cache->streams.pool.count + cache->timing.pool.count + 2 * cache->timing.count;
+
+    for (unsigned i = 0; i < EDGES_STREAMS; i++) {
+        events += cache->streams.stream[i].count;
+        audit->unended += cache->streams.stream[i].users;
+    }
+    for (unsigned i = 0; i < STALL_SAMPLES; i++)
+        events += (cache->stall.ring[i].before != 0) + (cache->stall.ring[i].after != 0);
+    audit->held.events = events;
+}
+
+void cache_audit(struct cache *cache, struct cache_audit *audit)
+{
+    struct sums sums = {0};
+    const struct segment *segment;
+    uint64_t listed_resident = 0, listed_idle = 0;
+
+    *audit = (struct cache_audit){.held.streams = 2};
+    pthread_mutex_lock(&cache->lock);
+    DL_FOREACH2(cache->segments.all, segment, all_next)
+    look_at_segment(cache, audit, segment, &sums);
+    DL_FOREACH(cache->policy.list, segment)
+    listed_resident++;
+    DL_FOREACH(cache->idle, segment)
+    listed_idle++;
+    audit->unended += cache->in_flight;
+    audit->held.reservations = cache->segments.windows;
+    loans_audit(cache, audit, &sums.slot_bytes);
+    look_at_events(cache, audit);
+    if (!audit->unended) /* a loan has frame and slot, an operation that waits what it has gathered */
+        look_at_free(cache, audit, &sums);
+    AGREE(audit, "the policy's list is not of the resident segments", listed_resident == sums.resident);
+    AGREE(audit, "the list of idle segments is not of the idle ones", listed_idle == sums.idle);
+    AGREE(audit, "live bytes are miscounted", cache->live_bytes == sums.live_bytes);
+    AGREE(audit, "spilled bytes are miscounted", cache->spilled_bytes == sums.spilled_bytes);
+    pthread_mutex_unlock(&cache->lock);
+}
