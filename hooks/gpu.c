@@ -285,7 +285,9 @@ static struct gpu *if_its_context(struct gpu *gpu)
 {
     CUcontext context;
 
-    if (!gpu || (hbmspill_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == gpu->context))
+    if (!gpu || hbmspill_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS) /* deinitialised, say */
+        return NULL;
+    if (context == gpu->context)
         return gpu;
     log_once(LOG_WARN, "gpu", "device %d: what is allocated in another context than the first is not spilled",
              gpu->device);
