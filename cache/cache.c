@@ -1,5 +1,6 @@
 #include "cache/cache.h"
 #include "cache/home.h"
+#include "cache/lock_in_time.h"
 #include "cache/plan.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -358,4 +359,12 @@ void cache_usage(struct cache *cache, struct cache_usage *usage)
                                   .host_limit = cache->slots.limit,
                                   .spilled = cache->spilled_bytes};
     pthread_mutex_unlock(&cache->lock);
+}
+
+bool cache_answers(struct cache *cache, unsigned milliseconds)
+{
+    if (!lock_in_time(&cache->lock, milliseconds))
+        return false;
+    pthread_mutex_unlock(&cache->lock);
+    return true;
 }

@@ -220,4 +220,10 @@ struct cache_usage {
 };
 void cache_usage(struct cache *cache, struct cache_usage *usage);
 
+/*
+ * Whether the cache's lock comes free within so many milliseconds. At exit it may not: a handler of a signal
+ * that calls exit has its own thread stand still with whatever it holds.
+ */
+bool cache_answers(struct cache *cache, unsigned milliseconds);
+
 #endif

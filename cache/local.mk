@@ -43,6 +43,7 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/home.c \
 	%D%/home.h \
 	%D%/internal.h \
+	%D%/lock_in_time.h \
 	%D%/known.c \
 	%D%/known.h \
 	%D%/known_distance.c \

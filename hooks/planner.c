@@ -1,5 +1,6 @@
 #include "hooks/planner.h"
 #include "cache/cycle.h"
+#include "cache/lock_in_time.h"
 #include "hooks/plan_cache.h"
 #include "hooks/spawn.h"
 #include "shim/log.h"
@@ -369,7 +370,8 @@ const struct cache_planner *planner_get(void)
 
 void planner_exit(void)
 {
-    pthread_mutex_lock(&lock);
+    if (!lock_in_time(&lock, EXIT_PATIENCE_MS))
+        return;
     if (opened)
         plan_cache_close(&plans);
     pthread_mutex_unlock(&lock);

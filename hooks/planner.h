@@ -17,7 +17,7 @@
 /* The one planner of this process, for struct cache_config; NULL where there is to be none. */
 const struct cache_planner *planner_get(void);
 
-/* At exit: removes what is temporary. A process that runs goes on: its plan is for the next start. */
+/* At exit: removes what is temporary. A process that runs ends with the job. */
 void planner_exit(void);
 
 #endif

@@ -1,4 +1,5 @@
 #include "hooks/report.h"
+#include "cache/lock_in_time.h"
 #include "cache/stall.h"
 #include "hooks/costs.h"
 #include "hooks/counters.h"
@@ -126,6 +127,17 @@ static void write_file(const char *path, const struct text *text)
     }
 }
 
+/* None of the caches has a lock that was left behind for good. */
+static bool caches_answer(void)
+{
+    struct gpu *gpu;
+
+    for (unsigned i = 0; (gpu = gpu_at(i)); i++)
+        if (!cache_answers(gpu->cache, EXIT_PATIENCE_MS))
+            return false;
+    return true;
+}
+
 void report_exit(void)
 {
     const struct options *options = options_get();
@@ -135,6 +147,10 @@ void report_exit(void)
     static struct text text;
     char path[1100];
 
+    if (!caches_answer()) {
+        log_warn("exit", "no statistics: the process ends within an operation that does not end");
+        return;
+    }
     add_up(&totals);
     sum = &totals.sum;
     operations = sum->launches + sum->graph_launches + sum->copies;

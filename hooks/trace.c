@@ -1,4 +1,5 @@
 #include "hooks/trace.h"
+#include "cache/lock_in_time.h"
 #include "hooks/capture.h"
 #include "shim/log.h"
 #include "shim/options.h"
@@ -100,9 +101,17 @@ void trace_end(void)
 {
     int error;
 
-    if (!enter())
+    if (!atomic_load(&trace_on))
         return;
-    atomic_store(&trace_on, false);
+    if (!lock_in_time(&lock, EXIT_PATIENCE_MS)) {
+        log_warn("trace", "%s is not whole: whoever writes it has stopped (HBMSPILL_TRACE)",
+                 options_get()->trace.text);
+        return;
+    }
+    if (!atomic_exchange(&trace_on, false)) {
+        pthread_mutex_unlock(&lock);
+        return;
+    }
     error = tape_write_end(&writer);
     if (close(writer.fd) && !error)
         error = -errno;

@@ -1,3 +1,4 @@
+#include "cache/lock_in_time.h"
 #include "hooks/window_internal.h"
 #include "shim/options.h"
 #include <pthread.h>
@@ -205,15 +206,12 @@ void window_submit_quietly(CUstream stream)
 
 void window_stop(void)
 {
-    struct timespec until;
-
-    pthread_mutex_lock(&lock);
+    if (!lock_in_time(&lock, EXIT_PATIENCE_MS))
+        return;
     stopping = true;
     pthread_cond_signal(&filled);
     pthread_mutex_unlock(&lock);
     /* A submission under way by the helper is let end, but not waited for without end. */
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 1;
-    if (pthread_mutex_timedlock(&turn, &until) == 0)
+    if (lock_in_time(&turn, EXIT_PATIENCE_MS))
         pthread_mutex_unlock(&turn);
 }

@@ -238,6 +238,32 @@ START_TEST(failures_are_explained)
 }
 END_TEST
 
+static bool answered_inside;
+
+static int map_and_ask(void *ctx, uint64_t address, uint64_t size, uint64_t handle)
+{
+    answered_inside |= cache_answers(cache, 1);
+    return real_map(ctx, address, size, handle);
+}
+
+/* In the middle of an operation its lock is held, and after it no longer. */
+START_TEST(a_lock_that_is_held_is_noticed)
+{
+    uint64_t stream;
+
+    start(1 * MIB, 1);
+    stream = fake_stream(&fake);
+    ck_assert(cache_answers(cache, 1));
+    real_map = fake.ops.map;
+    fake.ops.map = map_and_ask;
+    launch(stream, allocate(640 * KIB), 0, 1);
+    fake.ops.map = real_map;
+    ck_assert(!answered_inside);
+    ck_assert(cache_answers(cache, 1));
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cache, rarely");
@@ -250,6 +276,7 @@ int main(void)
     tcase_add_test(rare, streams_change_during_an_operation);
     tcase_add_test(rare, all_streams_in_use);
     tcase_add_test(rare, freed_memory_is_not_fixed);
+    tcase_add_test(rare, a_lock_that_is_held_is_noticed);
     tcase_add_loop_test(rare, failures_are_explained, 0, 2);
     suite_add_tcase(suite, rare);
     runner = srunner_create(suite);
