@@ -4,6 +4,7 @@ integration_tests = \
 	%D%/integration/test_alloc \
 	%D%/integration/test_copies \
 	%D%/integration/test_costs \
+	%D%/integration/test_ends \
 	%D%/integration/test_faults \
 	%D%/integration/test_fork \
 	%D%/integration/test_graph_launches \
@@ -46,6 +47,15 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_faults_SOURCES = %D%/integration/test_faults.c
 %C%_integration_test_faults_CFLAGS = $(integration_cflags)
 %C%_integration_test_faults_LDADD = $(integration_libs)
+
+# Beside a job that it kills there is a planner.
+%C%_integration_test_ends_SOURCES = %D%/integration/test_ends.c %D%/integration/ends_job.c %D%/integration/ends_job.h
+%C%_integration_test_ends_CPPFLAGS = $(AM_CPPFLAGS) -DPLANNER='"$(abs_top_builddir)/cache/tools/hbmspill-plan"' \
+	-DSYNTHETIC_DIR='"$(abs_top_builddir)/synthetic"' \
+	-DPRELOAD_LIBRARY='"$(abs_top_builddir)/.libs/libhbmspill.so"'
+%C%_integration_test_ends_CFLAGS = $(integration_cflags)
+%C%_integration_test_ends_LDADD = $(integration_libs)
+EXTRA_%C%_integration_test_ends_DEPENDENCIES = cache/tools/hbmspill-plan$(EXEEXT)
 
 %C%_integration_test_fork_SOURCES = %D%/integration/test_fork.c
 %C%_integration_test_fork_CPPFLAGS = $(AM_CPPFLAGS) -DSYNTHETIC_DIR='"$(abs_top_builddir)/synthetic"'

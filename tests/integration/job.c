@@ -16,11 +16,15 @@ enum {
     LOOKUP_VERSION = 12080, /* at 13000 cuCtxSynchronize is another function than cuda.h's */
 };
 
+atomic_bool job_ends;
+
 void job_fail(const char *file, int line, const char *what, const char *format, ...)
 {
     va_list arguments;
     char text[512];
 
+    while (atomic_load(&job_ends))
+        pause();
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);

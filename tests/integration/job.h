@@ -14,6 +14,7 @@
 #define HBMSPILL_TESTS_INTEGRATION_JOB_H
 
 #include <cuda.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -168,6 +169,8 @@ static inline void cuda_load(void)
 #undef JOB_LOAD
 }
 
+/* Set before the process exits while other threads use the driver: what fails from then on ends nothing. */
+extern atomic_bool job_ends;
 __attribute__((noreturn, format(printf, 4, 5))) void job_fail(const char *file, int line, const char *what,
                                                               const char *format, ...);
 const char *job_error_name(CUresult status);
