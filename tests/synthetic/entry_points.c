@@ -10,6 +10,12 @@
 
 typedef void (*function_pointer)(void);
 
+/* Not declared by cuda.h, which has it as an inline function. */
+#pragma GCC visibility push(default)
+CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **out, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult *status);
+#pragma GCC visibility pop
+
 static const struct {
     const char *name;
     function_pointer function;
@@ -95,4 +101,17 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **out, int version, cuuint
 CUresult cuGetProcAddress(const char *symbol, void **out, int version, cuuint64_t flags)
 {
     return cuGetProcAddress_v2(symbol, out, version, flags, NULL);
+}
+
+/*
+ * "CU_GET_PROC_ADDRESS_DEFAULT: This is the default mode. It is equivalent to
+ * CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM if the code is compiled with [...]
+ * CUDA_API_PER_THREAD_DEFAULT_STREAM": cuda.h then means this function.
+ */
+CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **out, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult *status)
+{
+    if (flags == CU_GET_PROC_ADDRESS_DEFAULT)
+        flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    return cuGetProcAddress_v2(symbol, out, version, flags, status);
 }

@@ -27,7 +27,7 @@
     X(cuEventRecordWithFlags_ptsz) X(cuEventRecord_ptsz) X(cuEventSynchronize) X(cuFuncGetAttribute) \
     X(cuFuncGetModule) X(cuFuncGetName) X(cuFuncGetParamInfo) X(cuFuncIsLoaded) X(cuFuncLoad) \
     X(cuFuncSetAttribute) X(cuFuncSetCacheConfig) X(cuFuncSetSharedMemConfig) X(cuGetErrorName) \
-    X(cuGetErrorString) X(cuGetExportTable) X(cuGetProcAddress) X(cuGetProcAddress_v2) \
+    X(cuGetErrorString) X(cuGetExportTable) X(cuGetProcAddress) X(cuGetProcAddress_v2) X(cuGetProcAddress_v2_ptsz) \
     X(cuGraphAddChildGraphNode) X(cuGraphAddDependencies) X(cuGraphAddDependencies_v2) \
     X(cuGraphAddEmptyNode) X(cuGraphAddEventRecordNode) X(cuGraphAddEventWaitNode) X(cuGraphAddHostNode) \
     X(cuGraphAddKernelNode) X(cuGraphAddKernelNode_v2) X(cuGraphAddMemcpyNode) X(cuGraphAddMemsetNode) \
