@@ -1,87 +1,12 @@
 /*
  * probe.c - what a job sees of the loader: run under LD_PRELOAD by tests/unit/test_loader.c, one case per
  * run.
- *
- * Exit status 0 if all of the case held, else 1 with a line per failure on standard output; nothing is said
- * by a case that holds, so that what libhbmspill.so says is all there is.
  */
-#include <cuda.h>
-#include <dlfcn.h>
-#include <driver_types.h>
+#include "tests/loader/probe.h"
+
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#undef cuGetProcAddress
-
-#define SHIM "libhbmspill"
-#define DRIVER "libcuda.so"
-
-typedef CUresult init_function(unsigned int flags);
-typedef CUresult get_v1_function(const char *symbol, void **pfn, int version, cuuint64_t flags);
-typedef CUresult get_v2_function(const char *symbol, void **pfn, int version, cuuint64_t flags,
-                                 CUdriverProcAddressQueryResult *status);
-typedef cudaError_t entry_function(const char *symbol, void **pointer, unsigned long long flags,
-                                   enum cudaDriverEntryPointQueryResult *status);
-typedef cudaError_t entry_version_function(const char *symbol, void **pointer, unsigned int version,
-                                           unsigned long long flags,
-                                           enum cudaDriverEntryPointQueryResult *status);
-
-static int failures;
-
-/* For what the rest of a case cannot do without. */
-#define REQUIRE(condition)                                                                                   \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                                           \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
-
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                                           \
-            __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);                                              \
-        }                                                                                                    \
-    } while (0)
-
-/* Whether a pointer lies in an object whose file name starts so. */
-static bool lies_in(void *pointer, const char *object)
-{
-    Dl_info info;
-    if (!pointer || !dladdr(pointer, &info))
-        return false;
-    const char *slash = strrchr(info.dli_fname, '/');
-    return !strncmp(slash ? slash + 1 : info.dli_fname, object, strlen(object));
-}
-
-static void *open_library(const char *name, int flags)
-{
-    void *library = dlopen(name, RTLD_LAZY | flags);
-    if (!library) {
-        printf("%s\n", dlerror());
-        exit(1);
-    }
-    return library;
-}
-
-static void *open_driver(void)
-{
-    return open_library("libcuda.so.1", 0);
-}
-
-static void initialise(void *driver)
-{
-    init_function *init = (init_function *)dlsym(driver, "cuInit");
-    CHECK(lies_in((void *)init, SHIM));
-    CHECK(init && init(0) == CUDA_SUCCESS);
-}
 
 /* Listed functions are replaced, others are not; calls arrive. */
 static void case_plain(void)
@@ -475,11 +400,8 @@ static void case_environment(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } cases[] = {
-#define CASE(name) {#name, case_##name}
+    static const struct probe_case cases[] = {
+#define CASE PROBE_CASE
         CASE(plain),
         CASE(uninitialised),
         CASE(init_fails),
@@ -503,12 +425,5 @@ int main(int argc, char **argv)
         CASE(environment),
 #undef CASE
     };
-    alarm(60); /* a loop or a deadlock is a failure, not a hang */
-    for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof *cases; i++)
-        if (!strcmp(cases[i].name, argv[1])) {
-            cases[i].run();
-            return failures != 0;
-        }
-    fprintf(stderr, "usage: probe CASE\n");
-    return 2;
+    return probe_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -18,13 +18,18 @@
 #define HEAP "--xla_multiheap_size_constraint_per_heap"
 #define NOTHING_ASKED "asked for none of the functions"
 
-static const struct run_outcome *probe(const char *name, const char *const *variables)
+static const struct run_outcome *run_case(const char *program, const char *name, const char *const *variables)
 {
-    const char *arguments[] = {LOADER_DIR "/probe", name, NULL};
+    const char *arguments[] = {program, name, NULL};
     const struct run_outcome *outcome = run_program(arguments, variables);
     ck_assert_msg(outcome->status == 0, "%s ended with %d:\n%s%s", name, outcome->status, outcome->out,
                   outcome->err);
     return outcome;
+}
+
+static const struct run_outcome *probe(const char *name, const char *const *variables)
+{
+    return run_case(LOADER_DIR "/probe", name, variables);
 }
 
 /* Cases that need no more than the fakes; each is run with the driver's pointers and with distinct ones. */
@@ -51,6 +56,42 @@ START_TEST(test_case)
     const char *variables[8] = {PRELOAD, PATH_TO_FAKES};
     memcpy(variables + 2, cases[_i].variables, sizeof cases[_i].variables);
     probe(cases[_i].name, variables);
+}
+END_TEST
+
+/* Unusual ways to the driver (tests/loader/strange.c). */
+static const struct {
+    const char *name, *variable;
+} ways[] = {
+    {"dlvsym", NULL},
+    {"deepbind", NULL},
+    {"not_deepbind", NULL},
+    {"paths", NULL},
+    {"namespace", NULL},
+    {"static_runtime", NULL},
+    {"static_runtime", "FAKE_CUDA_DISTINCT=1"},
+};
+
+START_TEST(test_strange)
+{
+    const char *variables[] = {PRELOAD, PATH_TO_FAKES, ways[_i].variable, NULL};
+    run_case(LOADER_DIR "/strange", ways[_i].name, variables);
+}
+END_TEST
+
+/* Cold, in the driver's version of the question and the runtime's. */
+START_TEST(test_threads_versions)
+{
+    const char *variables[] = {PRELOAD, PATH_TO_FAKES, _i % 2 ? "FAKE_CUDA_DISTINCT=1" : NULL, NULL};
+    run_case(LOADER_DIR "/strange", "threads_versions", variables);
+}
+END_TEST
+
+/* On a driver that has every function and knows every version. */
+START_TEST(test_every_version)
+{
+    const char *variables[] = {PRELOAD, "LD_LIBRARY_PATH=" SYNTHETIC_DIR, NULL};
+    run_case(LOADER_DIR "/every_version", NULL, variables);
 }
 END_TEST
 
@@ -90,6 +131,7 @@ END_TEST
 
 /* Around the library under test, other preloads: wrappers that ask for RTLD_NEXT, another owner of dlsym. */
 #define UPPER LIBRARIES "/next_upper.so"
+#define MIDDLE LIBRARIES "/next_middle.so"
 #define LOWER LIBRARIES "/next_lower.so"
 #define INTERPOSER LIBRARIES "/interposer.so"
 
@@ -97,6 +139,10 @@ static const char *const preloads[][3] = {
     {"next", "LD_PRELOAD=" PRELOAD_LIBRARY " " UPPER " " LOWER},
     {"next", "LD_PRELOAD=" UPPER " " PRELOAD_LIBRARY " " LOWER},
     {"next", "LD_PRELOAD=" UPPER " " LOWER " " PRELOAD_LIBRARY},
+    {"next", "LD_PRELOAD=" PRELOAD_LIBRARY " " UPPER " " MIDDLE " " LOWER},
+    {"next", "LD_PRELOAD=" UPPER " " PRELOAD_LIBRARY " " MIDDLE " " LOWER},
+    {"next", "LD_PRELOAD=" UPPER " " MIDDLE " " PRELOAD_LIBRARY " " LOWER},
+    {"next", "LD_PRELOAD=" PRELOAD_LIBRARY " " INTERPOSER " " UPPER " " MIDDLE " " LOWER},
     {"interposed", "LD_PRELOAD=" INTERPOSER " " PRELOAD_LIBRARY, "PROBE_OBJECT=libcuda.so"},
     {"interposed", "LD_PRELOAD=" PRELOAD_LIBRARY " " INTERPOSER, "PROBE_OBJECT=libhbmspill.so"},
 };
@@ -338,6 +384,9 @@ int main(void)
     tcase_set_timeout(tests, 90);
     tcase_add_unchecked_fixture(tests, make_directories, NULL);
     tcase_add_loop_test(tests, test_case, 0, COUNT(cases));
+    tcase_add_loop_test(tests, test_strange, 0, COUNT(ways));
+    tcase_add_loop_test(tests, test_threads_versions, 0, 20);
+    tcase_add_test(tests, test_every_version);
     tcase_add_test(tests, test_forwarding_driver);
     tcase_add_loop_test(tests, test_every_hook_forwards, 0, 2);
     tcase_add_loop_test(tests, test_threads, 0, 20);
