@@ -21,6 +21,7 @@
 enum { THREADS = 2, BUFFERS = 6, FORKS = 16, CHILD_SECONDS = 20, WORDS = 4 * 1024 * 1024 / 4 };
 
 static atomic_bool enough;
+static atomic_uint sums;       /* of both threads, whose buffers are all in use by the time of a few */
 static const char *statistics; /* the file, which no child may write */
 static CUmodule module_of_parent;
 
@@ -47,6 +48,7 @@ static void *swapping(void *self)
         CU(cuStreamSynchronize(stream));
         CHECK_SUM(sum, WORDS, base + i, base + (i + 1) % BUFFERS);
         CU(cuMemFreeAsync(sum, stream));
+        atomic_fetch_add(&sums, 1);
     }
     for (unsigned i = 0; i < BUFFERS; i++) {
         CHECK_WORDS(at[i], WORDS, base + i);
@@ -65,6 +67,8 @@ static void with_swapping(void (*between)(unsigned round), unsigned rounds)
     module_of_parent = job_module;
     for (uintptr_t i = 0; i < THREADS; i++)
         REQUIRE(pthread_create(&thread[i], NULL, swapping, (void *)i) == 0);
+    while (atomic_load(&sums) < 4 * THREADS)
+        usleep(1000);
     for (unsigned round = 0; round < rounds; round++) {
         between(round);
         usleep(1000 * (round % 7));
