@@ -116,7 +116,12 @@ static int cuda_stream_create(void *ctx, uint64_t *stream)
 
 static int cuda_stream_destroy(void *ctx, uint64_t stream)
 {
-    return COUNTED(streams, -1, RELAXED(ctx, cuStreamDestroy_v2((CUstream)(uintptr_t)stream)));
+    int mode = capture_relax();
+
+    (void)ctx;
+    held_destroy_stream((CUstream)(uintptr_t)stream);
+    capture_restore(mode);
+    return 0;
 }
 
 static int cuda_copy(void *ctx, uint64_t stream, uint64_t dst, uint64_t src, uint64_t size)
@@ -137,7 +142,12 @@ static int cuda_event_create(void *ctx, uint64_t *event)
 
 static int cuda_event_destroy(void *ctx, uint64_t event)
 {
-    return COUNTED(events, -1, RELAXED(ctx, cuEventDestroy_v2((CUevent)(uintptr_t)event)));
+    int mode = capture_relax();
+
+    (void)ctx;
+    held_destroy_event((CUevent)(uintptr_t)event);
+    capture_restore(mode);
+    return 0;
 }
 
 static int cuda_event_record(void *ctx, uint64_t event, uint64_t stream)

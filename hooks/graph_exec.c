@@ -12,11 +12,6 @@
 /* Protects the table. Leaf. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct exec *execs;
-/* Events that the driver would not destroy: they serve the next graphs. Under spare_lock, a leaf. */
-static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
-static CUevent spare[16];
-static unsigned spares;
-
 struct exec *exec_find(CUgraphExec handle)
 {
     struct exec *exec;
@@ -46,44 +41,12 @@ void exec_forget_program(struct exec *exec)
     exec->changed = true;
 }
 
-static CUresult event_take(CUevent *event)
-{
-    CUresult status;
-
-    pthread_mutex_lock(&spare_lock);
-    *event = spares ? spare[--spares] : NULL;
-    pthread_mutex_unlock(&spare_lock);
-    if (*event)
-        return CUDA_SUCCESS;
-    status = hbmspill_real.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
-    if (status == CUDA_SUCCESS)
-        held_add(events, 1);
-    else
-        *event = NULL;
-    return status;
-}
-
-static void event_drop(CUevent event)
-{
-    if (hbmspill_real.cuEventDestroy_v2(event) == CUDA_SUCCESS) {
-        held_add(events, -1);
-        return;
-    }
-    pthread_mutex_lock(&spare_lock);
-    if (spares < sizeof spare / sizeof *spare)
-        spare[spares++] = event;
-    pthread_mutex_unlock(&spare_lock);
-}
-
 unsigned exec_events(void)
 {
     const struct exec *exec, *next;
-    unsigned count;
+    unsigned count = 0;
 
     pthread_mutex_lock(&lock);
-    pthread_mutex_lock(&spare_lock);
-    count = spares;
-    pthread_mutex_unlock(&spare_lock);
     HASH_ITER(hh, execs, exec, next)
     count += exec->event != NULL;
     pthread_mutex_unlock(&lock);
@@ -104,7 +67,7 @@ static void forget(CUgraphExec handle)
     exec_forget_program(exec);
     names_fini(&exec->names);
     if (exec->event)
-        event_drop(exec->event);
+        held_destroy_event(exec->event);
     free(exec);
 }
 
@@ -141,9 +104,15 @@ static CUresult record(struct exec *exec)
     struct gpu *gpu = gpu_at(0);
     bool entered = gpu && gpu_enter(gpu);
     CUresult status = CUDA_SUCCESS;
+    CUevent made;
 
-    if (!exec->event)
-        status = event_take(&exec->event);
+    if (!exec->event) {
+        status = hbmspill_real.cuEventCreate(&made, CU_EVENT_DISABLE_TIMING);
+        if (status == CUDA_SUCCESS) {
+            held_add(events, 1);
+            exec->event = made;
+        }
+    }
     if (status == CUDA_SUCCESS)
         status = hbmspill_real.cuEventRecord(exec->event, exec->stream);
     exec->recorded = status == CUDA_SUCCESS;

@@ -3,8 +3,44 @@
 #include "hooks/graph.h"
 #include "hooks/operation.h"
 #include "shim/log.h"
+#include <pthread.h>
 
 struct cache_held held_given;
+
+enum { REFUSED = 32 };
+
+/* Under `lock', a leaf. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CUstream streams[REFUSED];
+static CUevent events[REFUSED];
+static unsigned stream_count, event_count;
+
+/* Without room in the list one is lost, which the audit tells. */
+#define DESTROY(list, count, one, call, kind)                                                                \
+    do {                                                                                                     \
+        pthread_mutex_lock(&lock);                                                                           \
+        for (unsigned i = (count); i-- > 0;) {                                                               \
+            if (hbmspill_real.call((list)[i]) == CUDA_SUCCESS) {                                             \
+                held_add(kind, -1);                                                                          \
+                (list)[i] = (list)[--(count)];                                                               \
+            }                                                                                                \
+        }                                                                                                    \
+        if (hbmspill_real.call(one) == CUDA_SUCCESS)                                                         \
+            held_add(kind, -1);                                                                              \
+        else if ((count) < REFUSED)                                                                          \
+            (list)[(count)++] = (one);                                                                       \
+        pthread_mutex_unlock(&lock);                                                                         \
+    } while (0)
+
+void held_destroy_stream(CUstream stream)
+{
+    DESTROY(streams, stream_count, stream, cuStreamDestroy_v2, streams);
+}
+
+void held_destroy_event(CUevent event)
+{
+    DESTROY(events, event_count, event, cuEventDestroy_v2, events);
+}
 
 /* What can still be used or given back: the caches', and what graphs and calls keep. */
 static void find(struct cache_audit *sum)
@@ -12,6 +48,10 @@ static void find(struct cache_audit *sum)
     struct gpu *gpu;
 
     *sum = (struct cache_audit){.held = {.events = exec_events(), .streams = operation_streams()}};
+    pthread_mutex_lock(&lock);
+    sum->held.streams += stream_count;
+    sum->held.events += event_count;
+    pthread_mutex_unlock(&lock);
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
         struct cache_audit one;
 

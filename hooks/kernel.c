@@ -94,7 +94,10 @@ static bool add_param(struct kernel *kernel, const struct kernel_param *param)
     return true;
 }
 
-/* By one of the two functions; false where the list is not complete. */
+/*
+ * By one of the two functions; false where the list is not complete. Its end is asked for twice: it is told
+ * by an error, and a list that ends too early would leave memory out of HBM that the kernel touches.
+ */
 static bool list_by(struct kernel *kernel, bool as_kernel)
 {
     CUresult (*by_function)(CUfunction, size_t, size_t *, size_t *) = hbmspill_real.cuFuncGetParamInfo;
@@ -102,15 +105,16 @@ static bool list_by(struct kernel *kernel, bool as_kernel)
 
     if (as_kernel ? !by_kernel : !by_function)
         return false;
-    for (;;) {
+    for (bool ended = false;;) {
         struct kernel_param param;
         CUresult status =
             as_kernel ? by_kernel((CUkernel)kernel->function, kernel->count, &param.offset, &param.size)
                       : by_function(kernel->function, kernel->count, &param.offset, &param.size);
 
-        if (status == CUDA_ERROR_INVALID_VALUE)
+        if (status == CUDA_ERROR_INVALID_VALUE && ended)
             return true;
-        if (status != CUDA_SUCCESS || !add_param(kernel, &param))
+        ended = status == CUDA_ERROR_INVALID_VALUE;
+        if (!ended && (status != CUDA_SUCCESS || !add_param(kernel, &param)))
             return false;
     }
 }

@@ -127,6 +127,7 @@ static CUresult call_stream(struct gpu *gpu, CUstream *stream)
 {
     CUresult status = CUDA_SUCCESS;
     unsigned i = 0;
+    CUstream made;
 
     while (gpu_at(i) != gpu)
         i++;
@@ -134,9 +135,11 @@ static CUresult call_stream(struct gpu *gpu, CUstream *stream)
     if (!call_streams[i]) {
         bool entered = gpu_enter(gpu);
 
-        status = hbmspill_real.cuStreamCreate(&call_streams[i], CU_STREAM_NON_BLOCKING);
-        if (status == CUDA_SUCCESS)
+        status = hbmspill_real.cuStreamCreate(&made, CU_STREAM_NON_BLOCKING);
+        if (status == CUDA_SUCCESS) {
             held_add(streams, 1);
+            call_streams[i] = made;
+        }
         gpu_leave(entered);
     }
     *stream = call_streams[i];

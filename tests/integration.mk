@@ -44,7 +44,9 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_costs_CFLAGS = $(integration_cflags)
 %C%_integration_test_costs_LDADD = $(integration_libs)
 
-%C%_integration_test_faults_SOURCES = %D%/integration/test_faults.c
+%C%_integration_test_faults_SOURCES = %D%/integration/test_faults.c %D%/integration/fault_graphs.c \
+	%D%/integration/fault_job.h %D%/integration/fault_jobs.c %D%/integration/fault_jobs.h %D%/integration/faults_unreached.h
+nodist_%C%_integration_test_faults_SOURCES = %D%/integration/documented_errors.h %D%/integration/named_errors.h
 %C%_integration_test_faults_CFLAGS = $(integration_cflags)
 %C%_integration_test_faults_LDADD = $(integration_libs)
 
@@ -61,6 +63,20 @@ EXTRA_%C%_integration_test_ends_DEPENDENCIES = cache/tools/hbmspill-plan$(EXEEXT
 %C%_integration_test_fork_CPPFLAGS = $(AM_CPPFLAGS) -DSYNTHETIC_DIR='"$(abs_top_builddir)/synthetic"'
 %C%_integration_test_fork_CFLAGS = $(integration_cflags)
 %C%_integration_test_fork_LDADD = $(integration_libs)
+
+# What cuda.h says that each function may return.
+%D%/integration/documented_errors.h: %D%/integration/documented_errors.awk
+	$(AM_V_GEN)$(MKDIR_P) %D%/integration && \
+	header=$$(echo '#include <cuda.h>' | $(CC) $(CUDA_CPPFLAGS) -E -x c - | sed -n 's/^# 1 "\(.*\/cuda\.h\)".*/\1/p' | head -n 1) && \
+	awk -f $(top_srcdir)/%D%/integration/documented_errors.awk "$$header" >$@.new && test -s $@.new && mv $@.new $@
+# The errors that the library's own code names: others are all the same to it.
+%D%/integration/named_errors.h: $(libhbmspill_la_SOURCES)
+	$(AM_V_GEN)$(MKDIR_P) %D%/integration && cd $(top_srcdir) && \
+	cat $(libhbmspill_la_SOURCES) | grep -oE 'CUDA_ERROR_[A-Z_]+' | sort -u | sed 's/^CUDA_ERROR_\(.*\)/"\1",/' \
+	    >$(abs_top_builddir)/$@.new && cd $(abs_top_builddir) && test -s $@.new && mv $@.new $@
+CLEANFILES += %D%/integration/documented_errors.h %D%/integration/named_errors.h
+EXTRA_DIST += %D%/integration/documented_errors.awk
+%D%/integration/test_faults-test_faults.$(OBJEXT): %D%/integration/documented_errors.h %D%/integration/named_errors.h
 
 %C%_integration_test_graph_launches_SOURCES = %D%/integration/test_graph_launches.c %D%/integration/graph_job.h
 %C%_integration_test_graph_launches_CFLAGS = $(integration_cflags)

@@ -49,6 +49,8 @@
     X(cuMemPoolGetAttribute)                                                                                 \
     X(cuMemHostAlloc)                                                                                        \
     X(cuMemFreeHost)                                                                                         \
+    X(cuMemHostRegister)                                                                                     \
+    X(cuMemHostUnregister)                                                                                   \
     X(cuMemAddressReserve)                                                                                   \
     X(cuMemAddressFree)                                                                                      \
     X(cuMemCreate)                                                                                           \

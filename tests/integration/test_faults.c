@@ -1,144 +1,336 @@
 /*
- * A driver function that the library calls fails once, at its first, second ... call: the job gets right
- * contents or an error of CUDA's, never wrong contents, and having been told it may try again.
+ * Every call of the driver that the library makes - the job's calls that it forwards among them - fails: at
+ * every occurrence, with every error that cuda.h documents for the function, and with those of earlier
+ * asynchronous work where it may tell of them. Afterwards the job has an error or goes on; what it reads is
+ * right; nothing is lost, and once it has given everything back nothing is in use.
+ *
+ * The functions are those of shim/functions.h, the only way to the driver there is; the errors are read from
+ * cuda.h when the test is built (documented_errors.awk). A function that no job here reaches has to be in
+ * `unreached', and one that is there must not be reached.
+ *
+ * Normally a part: all functions, the first occurrences and some of the others, and with each the next of its
+ * errors. FAULT_EVERY=1: all occurrences, with all errors that the library's code names and one of those that
+ * are all the same to it; an hour or so. FAULT_EVERY=2: with every error, three hours. FAULT_JOB chooses a
+ * job, and with FAULT=FUNCTION:OCCURRENCE:ERROR one run.
  */
-#include "tests/integration/job.h"
+#define __CUDA_API_VERSION_INTERNAL 1
+#include "shim/functions.h"
+#include "tests/integration/fault_jobs.h"
 #include "tests/integration/scenario.h"
 
 #include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-enum { BYTES = 3 << 20, WORDS = BYTES / 4, COUNT = 8, GAVE_UP = 3 };
+#define NAME(symbol, type) #symbol,
+static const char *const functions[] = {HBMSPILL_HOOKED(NAME) HBMSPILL_REAL(NAME)};
+#undef NAME
+enum { FUNCTIONS = sizeof functions / sizeof *functions, FIRST = 3, SPREAD = 3, ERRORS_MAX = 40 };
 
-static const char *const functions[] = {
-    "cuMemAddressReserve", "cuMemCreate",        "cuMemMap",           "cuMemSetAccess", "cuMemUnmap",
-    "cuMemRelease",        "cuMemHostAlloc",     "cuMemcpyAsync",      "cuEventCreate",  "cuEventRecord",
-    "cuEventQuery",        "cuEventSynchronize", "cuStreamWaitEvent",  "cuStreamCreate", "cuMemFreeHost",
-    "cuCtxPushCurrent",    "cuMemGetInfo",       "cuFuncGetParamInfo", "cuLaunchKernel", "cuMemcpyDtoDAsync",
+static const struct documented {
+    const char *name;
+    bool asynchronous; /* "may also return error codes from previous, asynchronous launches" */
+    const char *errors;
+} documented[] = {
+#define X(name, asynchronous, errors) {name, asynchronous, errors},
+#include "tests/integration/documented_errors.h"
+#undef X
 };
-enum { FUNCTIONS = sizeof functions / sizeof *functions };
+enum { DOCUMENTED = sizeof documented / sizeof *documented };
 
-/*
- * A call that fails is made once more; if that fails too the job gives up, which is all right. Where
- * operations are held an error may be that of an earlier one, so the job gives up at once.
- */
-static bool again(void)
+/* What earlier work may have ended with: all of these leave the context unusable. */
+static const char *const fatal[] = {"LAUNCH_FAILED",      "ILLEGAL_ADDRESS",      "LAUNCH_TIMEOUT",
+                                    "MISALIGNED_ADDRESS", "HARDWARE_STACK_ERROR", "ILLEGAL_INSTRUCTION",
+                                    "INVALID_PC",         "INVALID_ADDRESS_SPACE"};
+enum { FATAL = sizeof fatal / sizeof *fatal };
+
+static const struct scenario scenarios[] = {
+    {.name = "plain",
+     .hbm = "24M",
+     .job = fault_job_plain,
+     .variables = "RETRY=1 HBMSPILL_WINDOW=off HBMSPILL_PLAN=off"},
+    {.name = "window", .hbm = "24M", .job = fault_job_plain},
+    {.name = "alone", .hbm = "24M", .job = fault_job_rounds, .variables = "RETRY=1 HBMSPILL_WINDOW=off"},
+    {.name = "rounds", .hbm = "24M", .job = fault_job_rounds},
+    {.name = "graphs", .hbm = "24M", .job = fault_job_graphs, .variables = "RETRY=1"},
+    {.name = "pools", .hbm = "24M", .job = fault_job_pools, .variables = "RETRY=1 HBMSPILL_STRICT=0"},
+};
+enum { SCENARIOS = sizeof scenarios / sizeof *scenarios };
+
+/* Both names without version and default stream. */
+static size_t base_length(const char *symbol)
 {
-    if (getenv("GIVE_UP"))
-        exit(GAVE_UP);
+    size_t length = strlen(symbol);
+
+    if (length > 5 && (!strcmp(symbol + length - 5, "_ptsz") || !strcmp(symbol + length - 5, "_ptds")))
+        length -= 5;
+    if (length > 3 && !strncmp(symbol + length - 3, "_v", 2))
+        length -= 3;
+    return length;
+}
+
+/* How often any version of a function was called, from the driver's report; faults count in the same way. */
+static uint64_t calls_of(const struct outcome *of, const char *symbol)
+{
+    static const char *const versions[] = {"", "_v2", "_v3", "_v4"};
+    uint64_t calls = 0;
+
+    for (unsigned i = 0; i < sizeof versions / sizeof *versions; i++) {
+        char name[96];
+
+        snprintf(name, sizeof name, "%.*s%s", (int)base_length(symbol), symbol, versions[i]);
+        calls += outcome_calls(of, name);
+    }
+    return calls;
+}
+
+static bool same_base(const char *one, const char *other)
+{
+    return base_length(one) == base_length(other) && !strncmp(one, other, base_length(one));
+}
+
+/* Of the symbols of one function only the first counts. */
+static bool is_first(unsigned i)
+{
+    for (unsigned k = 0; k < i; k++)
+        if (same_base(functions[k], functions[i]))
+            return false;
     return true;
 }
 
-#define TRY(call)                                                                                            \
-    do {                                                                                                     \
-        if (cuda.call != CUDA_SUCCESS && again() && cuda.call != CUDA_SUCCESS)                               \
-            exit(GAVE_UP);                                                                                   \
-    } while (0)
-
-static void launch(const char *kernel, size_t words, CUstream stream, void **params)
+static const struct documented *documentation(const char *symbol)
 {
-    CUfunction function;
-
-    TRY(cuModuleGetFunction(&function, job_module, kernel));
-    if (job_launch(function, words, stream, params) != CUDA_SUCCESS && again() &&
-        job_launch(function, words, stream, params) != CUDA_SUCCESS)
-        exit(GAVE_UP);
+    if (!strcmp(symbol, "cuGraphInstantiateWithFlags")) /* which is what cuGraphInstantiate is a macro for */
+        return documentation("cuGraphInstantiate");
+    for (unsigned i = 0; i < DOCUMENTED; i++)
+        if (same_base(documented[i].name, symbol))
+            return &documented[i];
+    return NULL;
 }
 
-static void fill(CUdeviceptr at, uint32_t seed, CUstream stream)
+/* The errors of a function. Strings are good until the next call. */
+static unsigned errors_of(const char *symbol, const char *errors[ERRORS_MAX])
 {
-    uint32_t words = WORDS;
-    void *params[] = {&at, &words, &seed};
+    static char text[1024];
+    const struct documented *found = documentation(symbol);
+    unsigned count = 0;
+    char *rest = NULL;
 
-    launch("fill", WORDS, stream, params);
-}
-
-static void combine(const char *kernel, CUdeviceptr to, CUdeviceptr from, CUstream stream)
-{
-    uint32_t words = WORDS;
-    void *params[] = {&to, &from, &words};
-
-    launch(kernel, WORDS, stream, params);
-}
-
-/* The words are the seed's, or the sum of two seeds'. */
-static void check(CUdeviceptr at, uint32_t seed, uint32_t other)
-{
-    static uint32_t words[WORDS];
-
-    TRY(cuCtxSynchronize());
-    TRY(cuMemcpyDtoH(words, at, BYTES));
-    for (uint32_t i = 0; i < WORDS; i++)
-        REQUIRE(words[i] == job_word(seed, i) + (other == seed ? 0 : job_word(other, i)),
-                "word %u of buffer %u", i, seed);
-}
-
-static void job(void)
-{
-    CUdeviceptr at[COUNT];
-    CUstream stream;
-
-    cuda_start();
-    TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    for (unsigned i = 0; i < COUNT; i++) {
-        TRY(cuMemAllocAsync(&at[i], BYTES, stream));
-        fill(at[i], i, stream);
+    ck_assert_msg(found != NULL, "cuda.h documents no errors of %s", symbol);
+    snprintf(text, sizeof text, "%s", found->errors);
+    for (char *one = strtok_r(text, " ", &rest); one; one = strtok_r(NULL, " ", &rest)) {
+        ck_assert_uint_lt(count, ERRORS_MAX - FATAL);
+        errors[count++] = one;
     }
-    for (unsigned i = 0; i + 1 < COUNT; i += 2) /* at[i] is written whole: it may be done twice */
-        combine("copy", at[i], at[i + 1], stream);
-    for (unsigned i = 0; i + 1 < COUNT; i += 4)
-        TRY(cuMemcpyDtoDAsync(at[i + 1], at[COUNT - 1], BYTES, stream));
-    for (unsigned i = 0; i < COUNT; i++) {
-        unsigned seed = i % 4 == 1 ? COUNT - 1 : i % 2 ? i : i + 1;
-
-        check(at[i], seed, seed);
-        TRY(cuMemFreeAsync(at[i], stream));
-    }
-    /* Nothing was lost by it: as much can be had again. */
-    for (unsigned i = 0; i < COUNT; i++) {
-        TRY(cuMemAllocAsync(&at[i], BYTES, stream));
-        fill(at[i], 50 + i, stream);
-    }
-    for (unsigned i = 0; i < COUNT; i++)
-        check(at[i], 50 + i, 50 + i);
+    for (unsigned i = 0; found->asynchronous && i < FATAL; i++)
+        errors[count++] = fatal[i];
+    ck_assert_uint_gt(count, 0);
+    return count;
 }
 
-static const struct scenario faulty = {.name = "faulty", .job = job, .hbm = "24M"};
+static const char *const named[] = {
+#include "tests/integration/named_errors.h"
+};
 
-static bool run_with(const char *function, unsigned occurrence, bool window)
+static bool is_named(const char *error)
+{
+    for (unsigned i = 0; i < sizeof named / sizeof *named; i++)
+        if (!strcmp(error, named[i]))
+            return true;
+    return false;
+}
+
+static bool is_fatal(const char *error)
+{
+    for (unsigned i = 0; i < FATAL; i++)
+        if (!strcmp(error, fatal[i]))
+            return true;
+    return false;
+}
+
+/* What the driver says is held is what the library says it holds: the job gave all of its own back. */
+static void check_driver(const struct outcome *of)
+{
+    static const char *const same[][2] = {{"held_handles", "held_frames"},
+                                          {"held_mappings", "held_mappings"},
+                                          {"held_reservations", "held_reservations"},
+                                          {"held_host_allocations", "held_slots"},
+                                          {"held_streams", "held_streams"},
+                                          {"held_events", "held_events"}};
+
+    for (unsigned i = 0; i < sizeof same / sizeof *same; i++)
+        ck_assert_msg(outcome_number(of->report, same[i][0]) == outcome_number(of->statistics, same[i][1]),
+                      "%s: %s %s", same[i][0], of->report, of->statistics);
+}
+
+static const struct outcome *run(const struct scenario *scenario, const char *schedule, const char *fault)
 {
     char variables[256];
-    const struct outcome *of;
 
-    snprintf(variables, sizeof variables, "SYNTHETIC_GPU_FAULT=%s:%u:%s %s", function, occurrence,
-             (occurrence & 1) ? "UNKNOWN" : "OUT_OF_MEMORY", window ? "GIVE_UP=1" : "HBMSPILL_WINDOW=off");
-    of = scenario_run(&faulty, (occurrence & 2) ? "lazy" : "random:7", variables);
-    ck_assert_msg(of->status == 0 || of->status == GAVE_UP, "%s: status %d\n%s", variables, of->status,
-                  of->err);
-    ck_assert_msg(strstr(of->report, "\"hazards\": []") != NULL, "%s: %s", variables, of->report);
-    ck_assert_uint_le(outcome_number(of->report, "peak_device_bytes"),
-                      outcome_number(of->report, "hbm_bytes"));
-    return of->status == 0;
+    snprintf(variables, sizeof variables, "HBMSPILL_HBM_LIMIT=10M HBMSPILL_HOST_LIMIT=64M %s%s",
+             *fault ? "SYNTHETIC_GPU_FAULT=" : "", fault);
+    return scenario_run(scenario, schedule, variables);
 }
 
-START_TEST(fails_once)
+static void judge(const struct scenario *scenario, const char *schedule, const char *fault, bool fatal_error,
+                  const struct outcome *of)
 {
-    static const unsigned occurrences[] = {1, 2, 5, 11, 30};
-    enum { OCCURRENCES = sizeof occurrences / sizeof *occurrences };
-    bool closely = getenv("FAULT_EVERY") != NULL; /* all occurrences up to 40 */
-    unsigned completed = 0;
+    bool good = of->status == 0 || of->status == FAULT_GAVE_UP;
 
-    for (unsigned k = 0; k < (closely ? 40 : OCCURRENCES); k++) {
-        unsigned occurrence = closely ? k + 1 : occurrences[k];
+    if (!good)
+        fprintf(stderr, "to repeat: FAULT_JOB=%s FAULT=%s tests/integration/test_faults\n%s", scenario->name,
+                fault, of->err);
+    ck_assert_msg(good, "%s, %s, %s: status %d", scenario->name, schedule, fault, of->status);
+    if (!*of->report) /* there was no driver */
+        return;
+    ck_assert_msg(strstr(of->report, "\"hazards\": []") != NULL, "%s, %s: %s", scenario->name, fault,
+                  of->report);
+    ck_assert_uint_le(outcome_number(of->report, "peak_device_bytes"),
+                      outcome_number(of->report, "hbm_bytes"));
+    if (!*of->statistics) /* before CUDA was initialised */
+        return;
+    outcome_check_held(of, true);
+    if (!fatal_error)
+        check_driver(of);
+}
 
-        completed += run_with(functions[_i], occurrence, false);
-        if (closely || k % 2)
-            run_with(functions[_i], occurrence, true);
+/* With the fault in mind, so that the message names it. */
+static char doing[256];
+
+static void mark(void)
+{
+    FILE *file = fopen("test_faults.fault", "w");
+
+    if (!file)
+        return;
+    fprintf(file, "%s\n", doing);
+    fclose(file);
+}
+
+static bool wanted(const char *fault)
+{
+    const char *only = getenv("FAULT");
+
+    return !only || !strcmp(only, fault);
+}
+
+static bool job_wanted(const struct scenario *scenario)
+{
+    const char *only = getenv("FAULT_JOB");
+
+    return !only || !strcmp(only, scenario->name);
+}
+
+/* How many runs there were, and how many jobs completed nevertheless. */
+static unsigned runs, completed;
+
+static void inject(const struct scenario *scenario, const char *symbol, unsigned long long occurrence,
+                   const char *error)
+{
+    const char *schedule = occurrence % 3 == 1 ? "random:7" : occurrence % 3 ? "lazy" : "eager";
+    const struct outcome *of;
+    char fault[128];
+
+    snprintf(fault, sizeof fault, "%.*s:%llu:%s", (int)base_length(symbol), symbol, occurrence, error);
+    if (!wanted(fault))
+        return;
+    snprintf(doing, sizeof doing, "FAULT_JOB=%s FAULT=%s", scenario->name, fault);
+    mark();
+    of = run(scenario, schedule, fault);
+    judge(scenario, schedule, fault, is_fatal(error), of);
+    runs++;
+    completed += of->status == 0;
+}
+
+static void inject_all(const struct scenario *scenario, const char *symbol, unsigned long long calls)
+{
+    const char *errors[ERRORS_MAX];
+    unsigned count = errors_of(symbol, errors);
+    const char *text = getenv("FAULT") ? "2" : getenv("FAULT_EVERY");
+    unsigned every = text ? (unsigned)atoi(text) : 0;
+    unsigned long long step = every || calls <= SPREAD ? 1 : calls / SPREAD;
+    unsigned next = (unsigned)(base_length(symbol) + (size_t)(scenario - scenarios));
+
+    for (unsigned long long n = 1; n <= calls; n += n < FIRST ? 1 : step) {
+        unsigned chosen = next++ % count;
+
+        for (unsigned i = 0; i < count; i++)
+            if (i == chosen || every > 1 || (every && is_named(errors[i])))
+                inject(scenario, symbol, n, errors[i]);
     }
-    ck_assert_msg(completed > 0, "%s", functions[_i]);
+}
+
+static void calls_fail(const struct scenario *scenario)
+{
+    static char report[64 << 10];
+    const struct outcome *of;
+    struct outcome without;
+
+    if (!job_wanted(scenario))
+        return;
+    of = run(scenario, "random:7", "");
+    ck_assert_msg(of->status == 0, "%s: status %d\n%s", scenario->name, of->status, of->err);
+    judge(scenario, "random:7", "", false, of);
+    ck_assert_uint_gt(outcome_number(of->statistics, "evictions"), 0);
+    snprintf(report, sizeof report, "%s", of->report);
+    without = (struct outcome){.report = report};
+    for (unsigned i = 0; i < FUNCTIONS; i++)
+        if (is_first(i))
+            inject_all(scenario, functions[i], calls_of(&without, functions[i]));
+    if (!getenv("FAULT"))
+        ck_assert_uint_gt(completed, 0);
+    fprintf(stderr, "%s: %u faults, %u jobs completed\n", scenario->name, runs, completed);
+}
+
+/* Functions of which no job here calls any version, and that do nothing of their own but be forwarded. */
+static const char *const unreached[] = {
+#include "tests/integration/faults_unreached.h"
+};
+
+static bool among_unreached(const char *symbol)
+{
+    for (unsigned i = 0; i < sizeof unreached / sizeof *unreached; i++)
+        if (same_base(unreached[i], symbol))
+            return true;
+    return false;
+}
+
+static void every_function_is_reached(void)
+{
+    static bool reached[FUNCTIONS];
+    unsigned wrong = 0;
+
+    for (unsigned i = 0; i < SCENARIOS; i++) {
+        const struct outcome *of = run(&scenarios[i], "eager", "");
+
+        for (unsigned k = 0; k < FUNCTIONS; k++)
+            reached[k] |= calls_of(of, functions[k]) > 0;
+    }
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
+        ck_assert_msg(documentation(functions[i]) != NULL, "cuda.h documents no errors of %s", functions[i]);
+        if (!is_first(i) || reached[i] != among_unreached(functions[i]))
+            continue;
+        wrong++;
+        fprintf(stderr,
+                reached[i] ? "%s is reached: take it off the list\n" : "%s is called by no job here\n",
+                functions[i]);
+    }
+    ck_assert_uint_eq(wrong, 0);
+}
+
+START_TEST(faults)
+{
+    const char *job = getenv("FAULT_JOB");
+
+    if (_i < SCENARIOS)
+        calls_fail(&scenarios[_i]);
+    else if (!getenv("FAULT") && (!job || !strcmp(job, "none")))
+        every_function_is_reached();
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
-    return scenarios_main_with(argc, argv, "faults", &faulty, 1, 20, fails_once, FUNCTIONS);
+    return scenarios_main_with(argc, argv, "faults", scenarios, SCENARIOS, 20, faults, SCENARIOS + 1);
 }
