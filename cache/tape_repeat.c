@@ -49,14 +49,6 @@ static bool compared(const struct tape_event *event)
     return event->kind != TAPE_SUBMIT && event->kind != TAPE_WAIT && event->kind != TAPE_HOST_FUNCTION;
 }
 
-/* The first event to compare from `index' on. */
-static uint32_t next_compared(const struct tape *tape, uint32_t index)
-{
-    while (index < tape->event_count && !compared(&tape->events[index]))
-        index++;
-    return index;
-}
-
 /* Copies of an array's last part are going to be appended. */
 static bool make_room(void **array, uint32_t *capacity, uint64_t count, size_t size)
 {
@@ -69,71 +61,131 @@ static bool make_room(void **array, uint32_t *capacity, uint64_t count, size_t s
     return true;
 }
 
-static bool repeat_event(struct tape *tape, uint32_t before, uint32_t last, uint32_t births, uint32_t times)
+/* Whether event `last' is event `before', a round later. */
+static bool alike(const struct tape *tape, uint32_t before, uint32_t last, uint32_t births)
 {
-    struct tape_event event = tape->events[last];
+    const struct tape_event *event = &tape->events[last], *then = &tape->events[before];
+    uint32_t ignored;
+
+    if (event->kind != then->kind || event->count != then->count || event->size != then->size)
+        return false;
+    if (names_birth(event) && !renamed(then->id, event->id, births, 0, &ignored))
+        return false;
+    for (uint32_t k = 0; k < event->count; k++)
+        if (!renamed(tape->touches[then->first + k].id, tape->touches[event->first + k].id, births, 0,
+                     &ignored))
+            return false;
+    return true;
+}
+
+/* The first launch from `index' on, or `end'. */
+static uint32_t next_launch(const struct tape *tape, uint32_t index, uint32_t end)
+{
+    while (index < end && !tape_is_launch(tape->events[index].kind))
+        index++;
+    return index;
+}
+
+/*
+ * Which of events from .. until - 1 is event `last' a round earlier: the first that is alike and was not
+ * found for another. `until' where there is none.
+ */
+static uint32_t find_alike(const struct tape *tape, uint32_t from, uint32_t until, bool *found, uint32_t last,
+                           uint32_t births)
+{
+    for (uint32_t i = from; i < until; i++)
+        if (!found[i] && compared(&tape->events[i]) && alike(tape, i, last, births)) {
+            found[i] = true;
+            return i;
+        }
+    return until;
+}
+
+/*
+ * pair[i]: which event of the round a .. b - 1 event b + i is, a round later; itself where it is not
+ * compared. Between two launches they come in any order: a job's threads give arrays to the device as they
+ * happen to run. found: of all events, false.
+ */
+static bool pair_rounds(const struct tape *tape, uint32_t a, uint32_t b, uint32_t end, uint32_t births,
+                        bool *found, uint32_t *pair)
+{
+    uint32_t launch = next_launch(tape, a, b); /* a .. launch - 1: what comes ahead of it */
+
+    for (uint32_t i = b; i < end; i++) {
+        bool is_launch = tape_is_launch(tape->events[i].kind);
+        uint32_t from = is_launch ? launch : a, until = is_launch && launch < b ? launch + 1 : launch;
+
+        pair[i - b] = compared(&tape->events[i]) ? find_alike(tape, from, until, found, i, births) : i;
+        if (pair[i - b] == until)
+            return false;
+        if (is_launch) {
+            a = until;
+            launch = next_launch(tape, a, b);
+        }
+    }
+    return true;
+}
+
+/* Appends `event' as it is `times' rounds later; before: the same a round earlier. */
+static void repeat_event(struct tape *tape, uint32_t before, struct tape_event event, uint32_t births,
+                         uint32_t times)
+{
     const struct tape_event *then = compared(&event) ? &tape->events[before] : &event;
     uint32_t first = event.first;
 
-    if (event.kind != then->kind || event.count != then->count)
-        return false;
-    if (names_birth(&event) && !renamed(then->id, event.id, births, times, &event.id))
-        return false;
+    if (names_birth(&event))
+        (void)renamed(then->id, event.id, births, times, &event.id);
     if (event.kind == TAPE_ALLOC)
         tape->sizes[tape->births++] = event.size;
     event.first = tape->touch_count;
     for (uint32_t k = 0; k < event.count; k++) {
         struct tape_touch touch = tape->touches[first + k];
 
-        if (!renamed(tape->touches[then->first + k].id, touch.id, births, times, &touch.id))
-            return false;
+        (void)renamed(tape->touches[then->first + k].id, touch.id, births, times, &touch.id);
         tape->touches[tape->touch_count++] = touch;
     }
     tape->launches += tape_is_launch(event.kind);
     tape->events[tape->event_count++] = event;
-    return true;
 }
 
 int tape_repeat(struct tape *tape, uint32_t period, uint32_t times)
 {
     uint32_t a = behind_launch(tape, tape->launches - 2 * period);
     uint32_t b = behind_launch(tape, tape->launches - period), end = behind_launch(tape, tape->launches);
-    uint32_t births = births_in(tape, b, end), tail = tape->event_count - end;
-    struct tape_event *behind;
+    uint32_t count = tape->event_count, births = births_in(tape, b, end), first = next_launch(tape, b, end);
+    struct tape_event *behind = malloc((count - end + 1) * sizeof *behind);
+    uint32_t *pair = malloc((count - b + 1) * sizeof *pair);
+    bool *found = calloc(count + 1, sizeof *found);
     int error = 0;
 
-    if (births_in(tape, a, b) != births || births_in(tape, end, tape->event_count))
-        return -EINVAL;
-    behind = malloc((tail + 1) * sizeof *behind);
-    if (!behind)
-        return -ENOMEM;
-    memcpy(behind, tape->events + end, tail * sizeof *behind);
-    tape->event_count = end;
-    if (!make_room((void **)&tape->events, &tape->event_capacity, end + (uint64_t)times * (end - b) + tail,
-                   sizeof *tape->events) ||
-        !make_room((void **)&tape->touches, &tape->touch_capacity,
-                   (uint64_t)tape->touch_count * (times + 1) + 1, sizeof *tape->touches) ||
-        !make_room((void **)&tape->sizes, &tape->birth_capacity, tape->births + (uint64_t)times * births + 1,
-                   sizeof *tape->sizes))
+    if (births_in(tape, a, b) != births || births_in(tape, end, count))
+        error = -EINVAL;
+    else if (!behind || !pair || !found ||
+             !make_room((void **)&tape->events, &tape->event_capacity, count + (uint64_t)times * (end - b),
+                        sizeof *tape->events) ||
+             !make_room((void **)&tape->touches, &tape->touch_capacity,
+                        (uint64_t)tape->touch_count * (times + 2) + 1, sizeof *tape->touches) ||
+             !make_room((void **)&tape->sizes, &tape->birth_capacity,
+                        tape->births + (uint64_t)times * births + 1, sizeof *tape->sizes))
         error = -ENOMEM;
-    for (uint32_t k = 1; k <= times && !error; k++)
-        for (uint32_t i = b, then = a; i < end && !error; i++) {
-            then = next_compared(tape, then);
-            if (!repeat_event(tape, then, i, births, k))
-                error = -EINVAL;
-            then += compared(&tape->events[i]);
-        }
-    /* What comes behind the last round began the round before: frees, without which contents would not be
-     * dead. */
-    for (uint32_t i = 0, then = b; i < tail && !error; i++) {
-        if (!compared(&behind[i]))
-            continue;
-        then = next_compared(tape, then);
-        tape->events[tape->event_count] = behind[i];
-        if (!repeat_event(tape, then, tape->event_count, births, times))
-            break;
-        then++;
+    else if (!pair_rounds(tape, a, b, end, births, found, pair))
+        error = -EINVAL;
+    if (!error) {
+        memcpy(behind, tape->events + end, (count - end) * sizeof *behind);
+        /* What comes behind the last round began the round before: frees, without which contents would not be
+         * dead. */
+        for (uint32_t i = end; i < count; i++)
+            pair[i - b] = compared(&tape->events[i]) ? find_alike(tape, b, first, found, i, births) : first;
+        tape->event_count = end;
+        for (uint32_t k = 1; k <= times; k++)
+            for (uint32_t i = b; i < end; i++)
+                repeat_event(tape, pair[i - b], tape->events[i], births, k);
+        for (uint32_t i = end; i < count; i++)
+            if (pair[i - b] < first)
+                repeat_event(tape, pair[i - b], behind[i - end], births, times);
     }
     free(behind);
+    free(pair);
+    free(found);
     return error;
 }

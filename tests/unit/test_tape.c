@@ -265,6 +265,51 @@ START_TEST(test_rounds)
 }
 END_TEST
 
+/*
+ * Rounds of a launch and two arrays from the host, given to the device in one order or the other: the last
+ * one is repeated as it was.
+ */
+START_TEST(test_repeat_in_any_order)
+{
+    static const uint32_t order[4][2] = {{0, 1}, {0, 1}, {0, 1}, {1, 0}};
+    struct tape *tape;
+    uint32_t period, rounds, births = 0;
+
+    start();
+    tape_write_name(&writer, 0, "step");
+    for (unsigned round = 0; round < 4; round++, births += 2) {
+        tape_write_alloc(&writer, births, 4096);
+        tape_write_alloc(&writer, births + 1, 4096);
+        for (unsigned k = 0; k < 2; k++)
+            tape_write_copy(&writer, 1, TAPE_TO_DEVICE, false, 4096,
+                            (struct tape_touch[]){{births + order[round][k], TAPE_WRITE}}, 1);
+        tape_write_launch(&writer, TAPE_LAUNCH, 0, 0, 100,
+                          (struct tape_touch[]){{births, TAPE_READ}, {births + 1, TAPE_READ}}, 2);
+        tape_write_free(&writer, births, 0);
+        tape_write_free(&writer, births + 1, 0);
+    }
+    finish();
+    tape = read_whole();
+    ck_assert(tape_find_rounds(tape, &period, &rounds));
+    ck_assert(period == 1 && rounds == 4);
+    ck_assert_int_eq(tape_repeat(tape, period, 2), 0);
+    ck_assert_uint_eq(tape->launches, 6);
+    ck_assert_uint_eq(tape->births, 12);
+    births = 6;
+    for (uint32_t i = 0, copies = 0; i < tape->event_count; i++) {
+        const struct tape_event *event = &tape->events[i];
+
+        if (event->kind != TAPE_COPY || copies++ < 6)
+            continue;
+        ck_assert_uint_eq(tape->touches[event->first].id, births + (copies % 2 ? 1 : 0));
+        births += copies % 2 ? 0 : 2;
+    }
+    ck_assert_uint_eq(births, 12);
+    tape_free(tape);
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tape");
@@ -279,6 +324,7 @@ int main(void)
     tcase_add_test(all, test_unreadable);
     tcase_add_test(all, test_full_device);
     tcase_add_test(all, test_rounds);
+    tcase_add_test(all, test_repeat_in_any_order);
     suite_add_tcase(suite, all);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
