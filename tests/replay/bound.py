@@ -28,8 +28,9 @@ def run(command, status=0):
     return done
 
 
-def trace(path, sizes, round_of_launches, rounds):
-    """round_of_launches: [(ns, allocations that last, sizes of temporaries born here, temporaries used)]."""
+def trace(path, sizes, round_of_launches, rounds, inputs=()):
+    """round_of_launches: [(ns, allocations that last, sizes of temporaries born here, temporaries used)]; inputs: temporaries that the
+    job copies in."""
     lines, births = [], 0
     names = [f"n {i} kernel {i}" for i in range(len(round_of_launches))]
     for size in sizes:
@@ -40,6 +41,8 @@ def trace(path, sizes, round_of_launches, rounds):
         for name, (duration, lasting, born, used) in enumerate(round_of_launches):
             for size in born:
                 lines.append(f"a {births} {size}")
+                if len(temporaries) in inputs:
+                    lines.append(f"c 1 i {size} {births}w")
                 temporaries.append(births)
                 births += 1
             touched = list(lasting) + [temporaries[i] for i in used]
@@ -78,6 +81,21 @@ def by_hand(path):
     check(f"hidden behind the others: {result}", close(result["bound_seconds"], 12e-3))
 
 
+def own_input(path):
+    """8 MiB that last, used all the time, and 8 MiB from the host used in the first of two launches, in 16 MiB: the copy for the next
+    round can run while the second does, and no earlier."""
+    lines = ["a 0 8388608"]
+    for birth in range(1, 7):
+        lines += [f"a {birth} 8388608", f"c 1 i 8388608 {birth}w"]
+        lines += [f"l 0 0 1000000 0 {birth}r", f"f {birth} 0", "l 0 1 1000000 0", "s 0"]
+    with open(path, "w", encoding="ascii") as file:
+        file.write("\n".join(["hbmspill-trace 1", "n 0 first", "n 1 second", *lines, f"e {len(lines)}"]) + "\n")
+    result = bound(path, "--hbm", "16M", "--link", "4,8")
+    check(f"a job's own input: {result}", close(result["bound_seconds"], 1e-3 + 8 * MIB / 4e9))
+    result = bound(path, "--hbm", "16M", "--link", "16,8")
+    check(f"a job's own input, hidden: {result}", close(result["bound_seconds"], 2e-3))
+
+
 def device_record(path):
     """What a device says of itself is read as a trace is; live bytes may be counted in whole units."""
     trace(path, [8 * MIB] * 2, [(1000000, [0], [], []), (1000000, [1], [], [])], 5)
@@ -109,13 +127,14 @@ def random_round(rng):
         born_so_far += len(born)
         used = sorted(set(range(born_so_far - len(born), born_so_far)) | set(range(born_so_far)[-2:]))
         launches.append((rng.randrange(100000, 2000000), rng.sample(range(len(lasting)), 2), born, used))
-    return lasting, launches
+    return lasting, launches, set(rng.sample(range(born_so_far), born_so_far // 3))
 
 
 def against_replay(path, seed):
     """No replay is faster than the bound, driver calls at no cost included."""
     rng = random.Random(seed)
-    trace(path, *random_round(rng), 6)
+    lasting, launches, inputs = random_round(rng)
+    trace(path, lasting, launches, 6, inputs)
     for ratio, times in ((0.3, 1.2), (1.0, 1.5)):
         machine = ["--hbm", f"{times}x", "--link", f"ratio:{ratio}"]
         least = None
@@ -147,6 +166,7 @@ def damaged(path):
 def main():
     with tempfile.NamedTemporaryFile(suffix=".trace") as file:
         by_hand(file.name)
+        own_input(file.name)
         damaged(file.name)
         device_record(file.name)
         refinement(file.name)
