@@ -17,6 +17,9 @@
 
 struct frame;
 
+/* So often deaths are looked for: 1, 2, 4 ... rounds after they were last. */
+enum { KNOWN_REMADE = 4 };
+
 struct known_life {
     struct segment *segment;
     uint64_t life; /* 0: there is none */
@@ -54,6 +57,9 @@ struct known {
     unsigned tried;       /* schedules made without a planner, of SCHEDULE_TRIES */
     double value;         /* of the one in use, as schedule_try's; 0 until its homes were chosen */
     bool asked, answered; /* a better schedule was asked for; it came, or will not */
+    uint64_t made;        /* operations there had been */
+    uint32_t undying;     /* buffers born in every round whose deaths have not been seen */
+    unsigned remade;      /* times their deaths were looked for since */
 };
 
 /*
@@ -63,6 +69,13 @@ struct known {
  */
 int known_make(const struct history *history, uint64_t period, uint64_t frame_size, struct known **out);
 void known_free(struct known *known);
+/* Its round as the history shows it by now. As known_make; known->remade goes on. */
+int known_remake(const struct history *history, const struct known *known, struct known **out);
+/* Whether deaths may be seen yet, when more rounds have gone by. */
+static inline bool known_waits(const struct known *known)
+{
+    return known->undying && known->remade < KNOWN_REMADE;
+}
 /* No segment may have them any more. */
 void known_forget_homes(struct known *known);
 /* The first of known->grams that is not less. */

@@ -217,6 +217,9 @@ static int make(struct making *making)
     error = make_room(making);
     if (error)
         return error;
+    for (uint32_t i = 0; i < making->cycle->buffer_count; i++)
+        making->known->undying +=
+            !cycle_static(&making->cycle->buffers[i]) && making->cycle->buffers[i].death == CYCLE_NEVER;
     note_lives(making);
     note_addresses(making);
     note_durations(making);
@@ -241,6 +244,7 @@ int known_make(const struct history *history, uint64_t period, uint64_t frame_si
         return -ENOMEM;
     }
     making.known->cycle = making.cycle;
+    making.known->made = history->count;
     making.cycle->frame_size = frame_size;
     error = make(&making);
     HASH_ITER(hh, making.met, met, next)
@@ -253,5 +257,14 @@ int known_make(const struct history *history, uint64_t period, uint64_t frame_si
         known_free(making.known);
     else
         *out = making.known;
+    return error;
+}
+
+int known_remake(const struct history *history, const struct known *known, struct known **out)
+{
+    int error = known_make(history, known->cycle->length, known->cycle->frame_size, out);
+
+    if (!error)
+        (*out)->remade = known->remade + 1;
     return error;
 }

@@ -251,6 +251,16 @@ void plan_touch(const struct cache *cache, const struct plan *plan, uint32_t pos
     segment->leaves = known->touch_until[index] == CYCLE_NEVER ? UINT64_MAX : now + known->touch_until[index];
 }
 
+static void known_replace(struct cache *cache, struct known **place, struct known *known)
+{
+    if (*place) {
+        if (cache->at_home == *place || cache->left_home == *place)
+            homes_forget(cache);
+        known_free(*place);
+    }
+    *place = known;
+}
+
 static void known_add(struct cache *cache, struct known *known)
 {
     struct known **place = &cache->known[0];
@@ -263,12 +273,7 @@ static void known_add(struct cache *cache, struct known *known)
         if (cache->known[i]->followed < (*place)->followed)
             place = &cache->known[i];
     }
-    if (*place) {
-        if (cache->at_home == *place || cache->left_home == *place)
-            homes_forget(cache);
-        known_free(*place);
-    }
-    *place = known;
+    known_replace(cache, place, known);
 }
 
 static void describe_machine(const struct cache *cache, struct cycle *cycle)
@@ -282,13 +287,59 @@ static void describe_machine(const struct cache *cache, struct cycle *cycle)
     cycle->out_both = cache->link.out_both;
 }
 
+/* What a round needs to be followed, beginning with the next operation. */
+static int make_ready(struct cache *cache, struct known *known)
+{
+    struct schedule *schedule;
+    int error;
+
+    describe_machine(cache, known->cycle);
+    known->hash = cycle_hash(known->cycle);
+    known->followed = cache->window;
+    error = schedule_try(known->cycle, known->tried++, NULL, &schedule);
+    if (!error)
+        known_schedule(known, schedule);
+    return error;
+}
+
+/*
+ * Deaths that come a round or more after the birth have not been seen when a round is found, and contents
+ * without one are kept for ever: it is made again where more are known.
+ */
+static void learn_deaths(struct cache *cache)
+{
+    struct known *known = cache->following, *again = NULL;
+    const struct history *history = &cache->history;
+    unsigned place = 0;
+
+    if (!known_waits(known) ||
+        history->count < known->made + ((uint64_t)known->cycle->length << known->remade) ||
+        history_run(history, known->cycle->length) < known->cycle->length)
+        return;
+    known->made = history->count;
+    timing_collect(&cache->timing, &cache->history);
+    if (known_remake(history, known, &again) || again->undying >= known->undying ||
+        make_ready(cache, again)) {
+        known->remade++;
+        if (again)
+            known_free(again);
+        return;
+    }
+    while (cache->known[place] != known)
+        place++;
+    known_replace(cache, &cache->known[place], again);
+    cache->following = again;
+    cache->phase = 0;
+}
+
 void plan_learn(struct cache *cache)
 {
     const struct history *history = &cache->history;
     uint64_t period = history->ops ? history_period(history) : 0;
     struct known *known = NULL;
-    struct schedule *schedule;
 
+    if (cache->following)
+        learn_deaths(cache);
     if (!period || cache->looked_at + period > history->count ||
         (cache->following &&
          (cache->following->cycle->length % period == 0 ||
@@ -298,14 +349,10 @@ void plan_learn(struct cache *cache)
     timing_collect(&cache->timing, &cache->history);
     if (known_make(history, period, cache->frames.size, &known))
         return;
-    describe_machine(cache, known->cycle);
-    known->hash = cycle_hash(known->cycle);
-    known->followed = cache->window;
-    if (schedule_try(known->cycle, known->tried++, NULL, &schedule)) {
+    if (make_ready(cache, known)) {
         known_free(known);
         return;
     }
-    known_schedule(known, schedule);
     known_add(cache, known);
     cache->following = known;
     cache->phase = 0;

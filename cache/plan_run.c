@@ -204,6 +204,8 @@ static void ask_planner(struct cache *cache, struct known *known)
     struct schedule *schedule;
     int error;
 
+    if (!known->asked && known_waits(known))
+        return;
     if (!known->asked) {
         known->asked = true;
         planner->ask(planner->ctx, known->cycle, known->hash,

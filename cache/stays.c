@@ -48,7 +48,8 @@ static void stay_add(struct finding *finding, const struct stay *about, uint64_t
     struct stay *stay;
     double ends;
 
-    if (until <= from)
+    if (until <= from ||
+        until - from > length) /* longer: its next life begins before it gives up its frames */
         return;
     if (stays->count == stays->capacity) {
         uint32_t capacity = stays->capacity ? 2 * stays->capacity : 256;
@@ -83,18 +84,18 @@ static void find_stays(struct finding *finding, struct stay about, const uint32_
     const struct cycle_buffer *buffer = &finding->cycle->buffers[about.buffer];
     const struct schedule_action *actions = finding->schedule->actions;
     uint64_t length = finding->cycle->length, begin = 0, end = length, since;
-    uint32_t moves = 0, first_in = CYCLE_NEVER;
+    uint32_t moves = 0, first_in = CYCLE_NEVER, oldest = 0;
     bool in = true;
 
     if (!cycle_static(buffer)) {
         begin = buffer->birth;
-        end = buffer->death;
-        if (end == CYCLE_NEVER || end - begin > length)
-            return;
+        end = buffer->death == CYCLE_NEVER ? UINT64_MAX : buffer->death;
     }
+    for (uint32_t k = 0; k < count; k++)
+        oldest = actions[mine[k]].age > oldest ? actions[mine[k]].age : oldest;
     about.action = CYCLE_NEVER;
     since = begin;
-    for (uint32_t round = 0; round < 2; round++) /* positions of the first round, then those beyond its end */
+    for (uint32_t round = 0; round <= oldest; round++) /* positions: those of the first round come first */
         for (uint32_t k = 0; k < count; k++) {
             const struct schedule_action *action = &actions[mine[k]];
             uint64_t at = schedule_position(finding->cycle, action);

@@ -29,8 +29,7 @@ struct stays {
 };
 
 /*
- * All stays; there are none of a buffer of which two lives are there at once, or for which nobody knows how
- * long. -ENOMEM: nothing is left to free.
+ * All stays that are no longer than a round. -ENOMEM: nothing is left to free.
  */
 int stays_make(const struct cycle *cycle, const struct schedule *schedule, const struct cycle_times *times,
                struct stays *out);

@@ -9,6 +9,8 @@
  */
 #include "cache/cache.h"
 #include "cache/history.h"
+#include "cache/internal.h"
+#include "cache/known.h"
 #include "tests/unit/fake_cache.h"
 #include <check.h>
 #include <stdlib.h>
@@ -308,6 +310,21 @@ static void delayed(unsigned age)
     steps++;
 }
 
+/* What a step makes is used by the next one, and freed when that is over: nobody sees an end before the
+ * second step after it was made. */
+static void late(unsigned unused)
+{
+    struct array made = make(2);
+
+    (void)unused;
+    if (kept[1].address)
+        drop(&kept[1]);
+    kept[1] = kept[0];
+    operate(METRIC, &first.weight[1], kept[1].address ? &kept[1] : NULL, &made);
+    kept[0] = made;
+    step(&first, true, false);
+}
+
 /* Metrics are read and freed all at once, every so many steps. */
 static void metrics(unsigned every)
 {
@@ -354,6 +371,7 @@ static const struct job {
     {"kept for 2 steps", delayed, 2, 24, false},
     {"kept for 5 steps", delayed, 5, 24, false},
     {"kept for 12 steps", delayed, 12, 28, false},
+    {"freed a step late", late, 0, 26, false},
     {"metrics every 10 steps", metrics, 10, 24, false},
     {"two inputs in turn", double_buffer, 0, 24, true},
 };
@@ -389,6 +407,9 @@ static void run(const struct job *job, enum cut cut_at)
     ck_assert_msg(10 * planned >= 8 * (operations - before), "%s, %s: %u of %u operations planned", job->name,
                   cuts[cut], (unsigned)planned, (unsigned)(operations - before));
     ck_assert_uint_gt(statistics->bytes_in, 0);
+    ck_assert_msg(!cache->following || cache->following->undying == 0,
+                  "%s, %s: %u arrays are believed never to die", job->name, cuts[cut],
+                  cache->following->undying);
     /* Something else for once, over and over, and the round is joined again before most of the next two is
      * over: by an operation alone only behind others of the round, by a window only where it begins. */
     planned = statistics->planned_operations;
