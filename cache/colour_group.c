@@ -7,7 +7,10 @@
 /* Times are sums of numbers up to seconds: what overlaps for less than this touches. Nanoseconds. */
 #define TOUCHING 1.0
 
-enum { PARTS = 64 }; /* of a round: a bit for each */
+enum {
+    PARTS = 64, /* of a round: a bit for each */
+    FEW = 4     /* owners that are all looked at */
+};
 
 /* Parts of the round that a stay takes up from their beginning to their end. */
 static uint64_t inside(const struct stay *stay, double round)
@@ -38,14 +41,18 @@ int colour_groups_make(struct colour_groups *groups, const struct stays *stays, 
         groups->next[i] = i + 1 < colours ? i + 1 : COLOUR_NONE;
     groups->count = 1;
     groups->groups[0] = (struct colour_group){.first = first < colours ? first : COLOUR_NONE,
-                                              .count = first < colours ? colours - first : 0};
+                                              .count = first < colours ? colours - first : 0,
+                                              .disjoint = true,
+                                              .apart = true};
     return 0;
 }
 
 void colour_groups_free(struct colour_groups *groups)
 {
-    for (uint32_t i = 0; groups->groups && i < groups->count; i++)
+    for (uint32_t i = 0; groups->groups && i < groups->count; i++) {
         free(groups->groups[i].owners);
+        free(groups->groups[i].by_phase);
+    }
     free(groups->groups);
     free(groups->next);
     free(groups->inside);
@@ -76,16 +83,65 @@ static double overlap(const struct stay *a, const struct stay *b, double round)
     return both;
 }
 
+/* Of owners in the order of their beginnings the first that begins behind the stay, or together with it. */
+static uint32_t first_behind(const struct colour_groups *groups, const struct colour_group *group,
+                             const struct stay *stay, bool by_phase)
+{
+    uint32_t low = 0, high = group->owner_count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (by_phase ? groups->stays[group->by_phase[middle]].from < stay->from
+                     : groups->stays[group->owners[middle]].begins < stay->begins)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/*
+ * Who can be there at the same time as the stay: where no two of the owners are, the one that begins before
+ * it, and then from that on until one begins behind its end. Of all others, all.
+ */
+struct near {
+    uint32_t first, count; /* of the owners in their order, around the circle */
+};
+
+static struct near near_of(const struct colour_groups *groups, const struct colour_group *group,
+                           const struct stay *stay, bool by_phase)
+{
+    struct near near = {.count = group->owner_count};
+
+    if (near.count > FEW && (by_phase ? group->apart : group->disjoint))
+        near.first = (first_behind(groups, group, stay, by_phase) + near.count - 1) % near.count;
+    return near;
+}
+
+static const struct stay *owner_at(const struct colour_groups *groups, const struct colour_group *group,
+                                   const uint32_t *owners, uint32_t index)
+{
+    return &groups->stays[owners[index < group->owner_count ? index : index - group->owner_count]];
+}
+
 double colour_group_overlap(const struct colour_groups *groups, const struct colour_group *group,
                             const struct stay *stay, double most)
 {
     double sum = 0, part = groups->round / PARTS;
+    bool some = group->owner_count > FEW && group->disjoint;
+    struct near near;
 
     if (part > most && group->inside & groups->inside[stay - groups->stays])
         return part;
-    for (uint32_t i = 0; i < group->owner_count && sum <= most; i++) {
-        double both = overlap(&groups->stays[group->owners[i]], stay, groups->round);
+    near = near_of(groups, group, stay, false);
+    for (uint32_t i = 0; i < near.count && sum <= most; i++) {
+        const struct stay *owner = owner_at(groups, group, group->owners, near.first + i);
+        double both;
 
+        if (some && i && forward(stay->begins, owner->begins, groups->round) >= stay->takes)
+            break;
+        both = overlap(owner, stay, groups->round);
         if (both > TOUCHING)
             sum += both;
     }
@@ -104,14 +160,18 @@ enum colour_crossing colour_group_crossing(const struct colour_groups *groups,
                                            const struct colour_group *group, const struct stay *stay)
 {
     enum colour_crossing worst = CROSSED_NOT;
+    bool some = group->owner_count > FEW && group->apart;
+    struct near near = near_of(groups, group, stay, true);
 
-    for (uint32_t i = 0; i < group->owner_count && worst < CROSSED; i++) {
-        const struct stay *owner = &groups->stays[group->owners[i]];
+    for (uint32_t i = 0; i < near.count && worst < CROSSED; i++) {
+        const struct stay *owner = owner_at(groups, group, group->by_phase, near.first + i);
 
         if (crosses(owner, stay, groups->length, true) || crosses(stay, owner, groups->length, true))
             worst = CROSSED;
         else if (crosses(owner, stay, groups->length, false) || crosses(stay, owner, groups->length, false))
             worst = CROSSED_WAITS;
+        else if (some && i)
+            break;
     }
     return worst;
 }
@@ -119,20 +179,31 @@ enum colour_crossing colour_group_crossing(const struct colour_groups *groups,
 double colour_group_gap(const struct colour_groups *groups, const struct colour_group *group,
                         const struct stay *stay)
 {
-    double least = groups->round, end = stay->begins + stay->takes;
+    struct stay end = {.begins =
+                           stay->begins + stay->takes - TOUCHING}; /* within rounding it may begin there */
+    double gap;
 
-    if (end >= groups->round)
-        end -= groups->round;
-    for (uint32_t i = 0; i < group->owner_count; i++) {
-        const struct stay *owner = &groups->stays[group->owners[i]];
-        double gap = forward(end, owner->begins, groups->round);
+    if (!group->owner_count)
+        return groups->round;
+    if (end.begins >= groups->round)
+        end.begins -= groups->round;
+    if (end.begins < 0)
+        end.begins += groups->round;
+    gap = forward(end.begins,
+                  owner_at(groups, group, group->owners, first_behind(groups, group, &end, false))->begins,
+                  groups->round) -
+          TOUCHING;
+    return gap > 0 ? gap : 0;
+}
 
-        if (gap > groups->round - TOUCHING)
-            gap = 0; /* it begins where the stay ends, within rounding */
-        if (gap < least)
-            least = gap;
-    }
-    return least;
+/* NULL: no memory. */
+static uint32_t *copy_of(const uint32_t *owners, uint32_t count)
+{
+    uint32_t *copy = malloc((count + 1) * sizeof *copy);
+
+    if (copy && count)
+        memcpy(copy, owners, count * sizeof *copy);
+    return copy;
 }
 
 int colour_group_split(struct colour_groups *groups, uint32_t index, uint32_t count, uint32_t *out)
@@ -150,16 +221,15 @@ int colour_group_split(struct colour_groups *groups, uint32_t index, uint32_t co
         groups->capacity = capacity;
     }
     from = &groups->groups[index];
-    made = (struct colour_group){.inside = from->inside,
-                                 .first = from->first,
-                                 .count = count,
-                                 .owner_count = from->owner_count,
-                                 .owner_capacity = from->owner_count};
-    if (from->owner_count) {
-        made.owners = malloc(from->owner_count * sizeof *made.owners);
-        if (!made.owners)
-            return -ENOMEM;
-        memcpy(made.owners, from->owners, from->owner_count * sizeof *made.owners);
+    made = *from;
+    made.count = count;
+    made.owner_capacity = from->owner_count;
+    made.owners = copy_of(from->owners, from->owner_count);
+    made.by_phase = copy_of(from->by_phase, from->owner_count);
+    if (!made.owners || !made.by_phase) {
+        free(made.owners);
+        free(made.by_phase);
+        return -ENOMEM;
     }
     last = from->first;
     for (uint32_t i = 1; i < count; i++)
@@ -172,20 +242,38 @@ int colour_group_split(struct colour_groups *groups, uint32_t index, uint32_t co
     return 0;
 }
 
+static void insert(uint32_t *owners, uint32_t count, uint32_t at, uint32_t stay)
+{
+    memmove(owners + at + 1, owners + at, (count - at) * sizeof *owners);
+    owners[at] = stay;
+}
+
 int colour_group_own(struct colour_groups *groups, uint32_t index, uint32_t stay)
 {
     struct colour_group *group = &groups->groups[index];
+    const struct stay *owner = &groups->stays[stay];
 
     if (group->owner_count == group->owner_capacity) {
         uint32_t capacity = group->owner_capacity ? 2 * group->owner_capacity : 4;
-        uint32_t *grown = realloc(group->owners, capacity * sizeof *grown);
+        uint32_t *owners = realloc(group->owners, capacity * sizeof *owners), *by_phase = NULL;
 
-        if (!grown)
+        if (owners) {
+            group->owners = owners;
+            by_phase = realloc(group->by_phase, capacity * sizeof *by_phase);
+        }
+        if (!by_phase)
             return -ENOMEM;
-        group->owners = grown;
+        group->by_phase = by_phase;
         group->owner_capacity = capacity;
     }
-    group->owners[group->owner_count++] = stay;
+    /* One that takes no time would hide who is there around it. */
+    if (owner->takes <= TOUCHING || colour_group_overlap(groups, group, owner, TOUCHING) > TOUCHING)
+        group->disjoint = false;
+    if (colour_group_crossing(groups, group, owner) != CROSSED_NOT)
+        group->apart = false;
+    insert(group->owners, group->owner_count, first_behind(groups, group, owner, false), stay);
+    insert(group->by_phase, group->owner_count, first_behind(groups, group, owner, true), stay);
+    group->owner_count++;
     group->inside |= groups->inside[stay];
     return 0;
 }

@@ -11,8 +11,11 @@
 struct colour_group {
     uint64_t inside;       /* of the round's parts, a bit each: those that its owners take up wholly */
     uint32_t first, count; /* colours, a list through colour_groups.next */
-    uint32_t *owners;      /* indices of stays */
+    uint32_t *owners;      /* indices of stays, ascending by when they begin */
+    uint32_t *by_phase;    /* the same, ascending by where they begin as issued */
     uint32_t owner_count, owner_capacity;
+    bool disjoint,
+        apart; /* no two of them are there at once; none leaves, as issued, behind the next one's beginning */
 };
 
 struct colour_groups {

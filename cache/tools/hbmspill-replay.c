@@ -17,6 +17,9 @@
 
 #define MIB (1 << 20)
 
+/* Looked at by the planner at most, which is a minute or so: no clock ends it, so that results repeat. */
+#define MOST_PIECES 2e7
+
 static const char usage[] =
     "usage: hbmspill-replay TRACE --hbm SIZE [options]        all times are modelled\n"
     "  --hbm SIZE|FROM:TO:STEP|Nx   memory of the device; Nx: live bytes divided by N\n"
@@ -351,7 +354,7 @@ static void planner_ask(void *ctx, const struct cycle *cycle, uint64_t hash, dou
     schedule_free(planning->schedule);
     planning->schedule = NULL;
     if (planning->request->optimal) {
-        struct plan_options options = {.seconds = 0};
+        struct plan_options options = {.pieces = MOST_PIECES};
         char why[160];
 
         if (plan_optimal(cycle, &options, &planning->schedule, why, sizeof why))

@@ -29,8 +29,9 @@ struct search {
     struct cycle_result result;
     double time; /* of the best, with what its bindings cost */
     double score, bound;
-    double begin;
-    uint32_t chunk; /* pieces that make a copy's latency small */
+    double pieces;         /* of all buffers, times the schedules tried */
+    double begin, longest; /* processor time: when it began, and what the dearest schedule so far cost */
+    uint32_t chunk;        /* pieces that make a copy's latency small */
 };
 
 static double processor_seconds(void)
@@ -41,10 +42,14 @@ static double processor_seconds(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+/* To begin something in: it may take as long as the longest before it. */
 static double seconds_left(const struct search *search)
 {
-    return search->options->seconds > 0 ? search->options->seconds - (processor_seconds() - search->begin)
-                                        : 1e9;
+    if (search->options->pieces > 0 && search->pieces >= search->options->pieces)
+        return 0;
+    return search->options->seconds > 0
+               ? search->options->seconds - (processor_seconds() - search->begin) - search->longest
+               : 1e9;
 }
 
 /* Of two that take as long the one that moves less is better: the link may be slower than it was said to be.
@@ -83,9 +88,12 @@ static int run_it(struct search *search, const struct schedule *schedule, struct
 static int judge(struct search *search, struct schedule *schedule, const char *name)
 {
     struct cycle_result result;
-    double value, time;
+    double value = 0, time = 0, begin = processor_seconds();
     int error = run_it(search, schedule, &result, &time, &value);
 
+    for (uint32_t i = 0; i < search->cycle->buffer_count; i++)
+        search->pieces += cycle_pieces(search->cycle, i);
+    search->longest = fmax(search->longest, processor_seconds() - begin);
     if (error) {
         schedule_free(schedule);
         return error;
@@ -219,7 +227,8 @@ static int search_all(struct search *search)
     do {
         before = search->score;
         search->bound = 0;
-        if (!error && plan_model_bound(&search->work, runs, seconds_left(search), &search->bound) == 0 &&
+        if (!error && seconds_left(search) > 0 &&
+            plan_model_bound(&search->work, runs, seconds_left(search), &search->bound) == 0 &&
             search->options->report)
             fprintf(search->options->report, "bound: %.4f ms, after %.3f s\n", search->bound * 1e-6,
                     processor_seconds() - search->begin);

@@ -6,7 +6,7 @@
  * several ways, and run (cycle_run.h); the fastest is the answer.
  *
  * Not for a process that must not fail: it needs Clp, hundreds of megabytes and seconds. Deterministic as
- * long as `seconds' is enough for all it wants to try.
+ * long as `seconds' is enough for all it wants to try, or all that `pieces' allows.
  */
 #ifndef HBMSPILL_CACHE_TOOLS_PLAN_LP_H
 #define HBMSPILL_CACHE_TOOLS_PLAN_LP_H
@@ -15,7 +15,9 @@
 
 struct plan_options {
     double seconds; /* of this thread's processor time, about; 0: as many as it takes */
-    FILE *report;   /* where to say what was tried, or NULL */
+    double
+        pieces; /* the same without a clock: of all buffers, times the schedules that are tried; 0: no end */
+    FILE *report; /* where to say what was tried, or NULL */
 };
 
 /*
