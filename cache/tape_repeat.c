@@ -153,8 +153,8 @@ int tape_repeat(struct tape *tape, uint32_t period, uint32_t times)
     uint32_t a = behind_launch(tape, tape->launches - 2 * period);
     uint32_t b = behind_launch(tape, tape->launches - period), end = behind_launch(tape, tape->launches);
     uint32_t count = tape->event_count, births = births_in(tape, b, end), first = next_launch(tape, b, end);
-    struct tape_event *behind = malloc(((size_t)count - end + 1) * sizeof *behind);
-    uint32_t *pair = malloc(((size_t)count - b + 1) * sizeof *pair);
+    struct tape_event *behind = malloc(((size_t)count + 1) * sizeof *behind);
+    uint32_t *pair = malloc(((size_t)count + 1) * sizeof *pair);
     bool *found = calloc((size_t)count + 1, sizeof *found);
     int error = 0;
 
