@@ -10,6 +10,16 @@ struct arena_chunk {
     size_t size;
 };
 
+/*
+ * A job may run under AddressSanitizer, whose leak checker does not look into mappings it knows nothing of:
+ * what only records point to would be called leaked, and the job end with an error
+ * (sanitizer/lsan_interface.h).
+ */
+#pragma weak __lsan_register_root_region
+#pragma weak __lsan_unregister_root_region
+void __lsan_register_root_region(const void *region, size_t size);
+void __lsan_unregister_root_region(const void *region, size_t size);
+
 static size_t round_up(size_t value, size_t unit)
 {
     return (value + unit - 1) / unit * unit;
@@ -45,6 +55,8 @@ void *arena_take(struct arena *arena, size_t bytes)
             return NULL;
         *chunk = (struct arena_chunk){.next = arena->chunks, .size = size};
         arena->chunks = chunk;
+        if (__lsan_register_root_region)
+            __lsan_register_root_region(chunk, size);
         arena->at = (char *)chunk + ARENA_ALIGN;
         arena->left = size - ARENA_ALIGN;
     }
@@ -61,6 +73,8 @@ void arena_free(struct arena *arena)
     while (chunk) {
         struct arena_chunk *next = chunk->next;
 
+        if (__lsan_unregister_root_region)
+            __lsan_unregister_root_region(chunk, chunk->size);
         munmap(chunk, chunk->size);
         chunk = next;
     }
