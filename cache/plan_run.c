@@ -250,6 +250,8 @@ static void window_end(struct cache *cache, uint32_t length)
     cache->births = 0;
     cache->window++;
     plan_learn(cache);
+    if (cache->timing.count >= TIMING_MANY) /* each keeps two events of the driver's */
+        timing_collect(&cache->timing, &cache->history);
 }
 
 void cache_window_begin(struct cache *cache, const struct cache_planned_op *ops, unsigned count)

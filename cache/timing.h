@@ -14,6 +14,7 @@
 
 enum {
     TIMING_MOST = 1 << 14, /* measurements under way */
+    TIMING_MANY = 1 << 9,  /* from so many on they are looked at without a round having been found */
     TIMING_PATIENCE =
         1 << 19 /* a job that has not repeated within so many operations is not measured further */
 };

@@ -4,6 +4,7 @@ integration_tests = \
 	%D%/integration/test_alloc \
 	%D%/integration/test_copies \
 	%D%/integration/test_costs \
+	%D%/integration/test_devices \
 	%D%/integration/test_ends \
 	%D%/integration/test_faults \
 	%D%/integration/test_fork \
@@ -11,6 +12,7 @@ integration_tests = \
 	%D%/integration/test_graph_nodes \
 	%D%/integration/test_graphs \
 	%D%/integration/test_kernels \
+	%D%/integration/test_long_run \
 	%D%/integration/test_planner \
 	%D%/integration/test_queries \
 	%D%/integration/test_rounds \
@@ -49,6 +51,10 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 nodist_%C%_integration_test_faults_SOURCES = %D%/integration/documented_errors.h %D%/integration/named_errors.h
 %C%_integration_test_faults_CFLAGS = $(integration_cflags)
 %C%_integration_test_faults_LDADD = $(integration_libs)
+
+%C%_integration_test_devices_SOURCES = %D%/integration/test_devices.c
+%C%_integration_test_devices_CFLAGS = $(integration_cflags)
+%C%_integration_test_devices_LDADD = $(integration_libs)
 
 # Beside a job that it kills there is a planner.
 %C%_integration_test_ends_SOURCES = %D%/integration/test_ends.c %D%/integration/ends_job.c %D%/integration/ends_job.h
@@ -93,6 +99,10 @@ EXTRA_DIST += %D%/integration/documented_errors.awk
 %C%_integration_test_kernels_SOURCES = %D%/integration/test_kernels.c
 %C%_integration_test_kernels_CFLAGS = $(integration_cflags)
 %C%_integration_test_kernels_LDADD = $(integration_libs)
+
+%C%_integration_test_long_run_SOURCES = %D%/integration/test_long_run.c
+%C%_integration_test_long_run_CFLAGS = $(integration_cflags)
+%C%_integration_test_long_run_LDADD = $(integration_libs)
 
 # It is a planner itself, and starts the real one.
 %C%_integration_test_planner_SOURCES = %D%/integration/test_planner.c
