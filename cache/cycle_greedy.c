@@ -232,7 +232,7 @@ static int make_room(struct sweep *sweep, int64_t needed)
         int64_t slot = greedy_link_before(link, bound, 2 * first), from, count = 0;
         uint32_t gap = GREEDY_NONE;
 
-        if (slot >= 0)
+        if (slot > 0) /* nothing begins before the first slot */
             from = find_gap(sweep, first, (slot - 1) / 2, &gap);
         if (gap == GREEDY_NONE) {
             /* No link time for any of them: the machine pauses. */

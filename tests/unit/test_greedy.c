@@ -401,6 +401,33 @@ START_TEST(test_part_leaves)
 }
 END_TEST
 
+/*
+ * Rounds of few operations whose buffers outlive them: more of one buffer are alive at once than fit, and no
+ * link has time before the first operation ends. Comes to an end, with a schedule that fits.
+ */
+START_TEST(test_lives_longer_than_rounds)
+{
+    for (uint32_t length = 1; length <= 3; length++)
+        for (uint32_t life = 1; life <= 12; life++)
+            for (uint32_t frames = 3; frames <= 12; frames++) {
+                struct cycle *cycle = cycle_start(length, frames, 0.001);
+                struct schedule *schedule;
+
+                cycle->in = cycle->out = cycle->out_both = FRAME * 1e4;
+                cycle->in_both = FRAME * 2.7e3;
+                for (uint32_t i = 0; i < length; i++) {
+                    cycle_add(cycle, 1, i, i + life);
+                    cycle_use(cycle, i, i, 0);
+                }
+                ck_assert_int_eq(cycle_index(cycle), 0);
+                ck_assert_int_eq(schedule_greedy(cycle, &schedule), 0);
+                ck_assert(schedule_fits(schedule, cycle));
+                schedule_free(schedule);
+                cycle_free(cycle);
+            }
+}
+END_TEST
+
 /* --- Random cycles ----------------------------------------------------------------------------------------
  */
 
@@ -536,6 +563,7 @@ int main(void)
     tcase_set_timeout(all, 60);
     tcase_add_test(all, test_all_fits);
     tcase_add_test(all, test_part_leaves);
+    tcase_add_test(all, test_lives_longer_than_rounds);
     tcase_add_test(all, test_random_cycles);
     tcase_add_test(all, test_the_better_one);
     tcase_add_test(all, test_time_of_jobs);
