@@ -112,14 +112,21 @@ int schedule_read(FILE *file, struct schedule **out, char *why, size_t why_size)
  * A schedule made at once, without a solver (cycle_greedy.c): 0 or -ENOMEM.
  */
 int schedule_greedy(const struct cycle *cycle, struct schedule **out);
+/* What a schedule comes to, as the evaluator (cycle_run.h) says. */
+struct schedule_worth {
+    double time;  /* of a round, with what its bindings cost, nanoseconds; 0: not known */
+    double moved; /* bytes, both ways */
+};
+
 /*
  * One of several made without a solver, by number: those that leave some of the capacity free, and one
- * without actions (cycle_choose.c). *best is the time of a round of the best one so far, with what its
- * bindings cost, in nanoseconds (nothing yet where number is 0), and then of this one, which is in *out; NULL
- * where it is no better. best may be NULL: it is not reckoned, which takes most of the time. 0 or -ENOMEM.
+ * without actions (cycle_choose.c). *best is the worth of the best one so far (nothing yet where number is
+ * 0), and then of this one, which is in *out; NULL where it is no better. best may be NULL: it is not
+ * reckoned, which takes most of the time. 0 or -ENOMEM.
  */
 enum { SCHEDULE_TRIES = 5 };
-int schedule_try(const struct cycle *cycle, unsigned number, double *best, struct schedule **out);
+int schedule_try(const struct cycle *cycle, unsigned number, struct schedule_worth *best,
+                 struct schedule **out);
 /* The best of all of them. 0 or -ENOMEM. */
 int schedule_choose(const struct cycle *cycle, struct schedule **out);
 

@@ -16,8 +16,10 @@
 /* What is left free, as a part of HBM, in the order of what is best for most rounds; 0: nothing. */
 static const uint32_t parts[SCHEDULE_TRIES - 1] = {25, 50, 12, 0};
 
-/* Another schedule has to be better by so much: the evaluator is no more exact than that. */
+/* Another schedule has to be better by so much, as the evaluator is no more exact than that; or it moves less
+ * and takes about as long. */
 #define BETTER 0.99
+#define AS_LONG 1.0005
 
 static int greedy(const struct cycle *cycle, uint32_t part, struct schedule **out)
 {
@@ -28,11 +30,18 @@ static int greedy(const struct cycle *cycle, uint32_t part, struct schedule **ou
     return schedule_greedy(&smaller, out);
 }
 
-int schedule_try(const struct cycle *cycle, unsigned number, double *best, struct schedule **out)
+static bool better(const struct schedule_worth *worth, const struct schedule_worth *than)
+{
+    return worth->time < BETTER * than->time ||
+           (worth->time <= AS_LONG * than->time && worth->moved < than->moved);
+}
+
+int schedule_try(const struct cycle *cycle, unsigned number, struct schedule_worth *best,
+                 struct schedule **out)
 {
     struct schedule *schedule = NULL;
+    struct schedule_worth worth = {0};
     struct cycle_result result;
-    double value;
     int error = 0;
 
     if (number == SCHEDULE_TRIES - 1)
@@ -45,14 +54,17 @@ int schedule_try(const struct cycle *cycle, unsigned number, double *best, struc
     *out = schedule;
     if (!best)
         return 0;
-    error = colouring_judge(cycle, schedule, &result, &value);
-    if (error && !number) /* it has to do */
-        value = schedule->predicted;
-    if (number && (error || value >= BETTER * *best)) {
+    error = colouring_judge(cycle, schedule, &result, &worth.time);
+    if (error) /* number 0 has to do */
+        worth.time = schedule->predicted;
+    else
+        worth.moved = result.in + result.out;
+    if (number && (error || !better(&worth, best))) {
         schedule_free(schedule);
         *out = NULL;
     } else {
-        schedule->predicted = *best = value;
+        *best = worth;
+        schedule->predicted = worth.time;
     }
     return 0;
 }
@@ -60,13 +72,13 @@ int schedule_try(const struct cycle *cycle, unsigned number, double *best, struc
 int schedule_choose(const struct cycle *cycle, struct schedule **out)
 {
     struct schedule *best, *other;
-    double value;
-    int error = schedule_try(cycle, 0, &value, &best);
+    struct schedule_worth worth;
+    int error = schedule_try(cycle, 0, &worth, &best);
 
     if (error)
         return error;
     for (unsigned i = 1; i < SCHEDULE_TRIES; i++)
-        if (!schedule_try(cycle, i, &value, &other) && other) {
+        if (!schedule_try(cycle, i, &worth, &other) && other) {
             schedule_free(best);
             best = other;
         }

@@ -224,7 +224,7 @@ void homes_make(struct cache *cache, struct known *known)
     known_forget_homes(known);
     if (run &&
         !colouring_choose(run, known->cycle, known->schedule, INFINITY, &homes.colouring, &result, &value)) {
-        known->value = value;
+        known->worth = (struct schedule_worth){value, result.in + result.out};
         /* The places are the colouring's. */
         known->first_home = homes.colouring.of_buffer;
         known->action_home = homes.colouring.of_action;

@@ -52,14 +52,14 @@ struct known {
     uint32_t frames; /* numbered */
     uint64_t *held;  /* by frame: the slots of the round in which it is a home, bits */
     uint32_t slots;
-    bool at_home;         /* they are those of the schedule */
-    uint64_t followed;    /* when it was followed last, for replacing the one that was not for longest */
-    unsigned tried;       /* schedules made without a planner, of SCHEDULE_TRIES */
-    double value;         /* of the one in use, as schedule_try's; 0 until its homes were chosen */
-    bool asked, answered; /* a better schedule was asked for; it came, or will not */
-    uint64_t made;        /* operations there had been */
-    uint32_t undying;     /* buffers born in every round whose deaths have not been seen */
-    unsigned remade;      /* times their deaths were looked for since */
+    bool at_home;      /* they are those of the schedule */
+    uint64_t followed; /* when it was followed last, for replacing the one that was not for longest */
+    unsigned tried;    /* schedules made without a planner, of SCHEDULE_TRIES */
+    struct schedule_worth worth; /* of the one in use; time 0 until its homes were chosen */
+    bool asked, answered;        /* a better schedule was asked for; it came, or will not */
+    uint64_t made;               /* operations there had been */
+    uint32_t undying;            /* buffers born in every round whose deaths have not been seen */
+    unsigned remade;             /* times their deaths were looked for since */
 };
 
 /*

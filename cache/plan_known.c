@@ -200,12 +200,12 @@ static bool next_schedule(struct cache *cache, struct known *known)
         known->next = NULL;
         known->tried = SCHEDULE_TRIES;
         cache->statistics.plans_taken_up++;
-    } else if (known->tried < SCHEDULE_TRIES && known->value > 0) {
+    } else if (known->tried < SCHEDULE_TRIES && known->worth.time > 0) {
         for (uint32_t i = 0; i < known->schedule->count; i++)
             pieces += known->schedule->actions[i].count;
         if (pieces > MOST_PIECES || known->cycle->length > MOST_OPERATIONS)
             known->tried = SCHEDULE_TRIES;
-        else if (schedule_try(known->cycle, known->tried++, &known->value, &schedule))
+        else if (schedule_try(known->cycle, known->tried++, &known->worth, &schedule))
             schedule = NULL;
     }
     if (!schedule)

@@ -375,6 +375,30 @@ START_TEST(test_all_fits)
 }
 END_TEST
 
+/* All fits, with nothing to spare. A schedule that leaves some of HBM free takes no longer, as its copies are
+ * hidden; but they are for nothing. */
+START_TEST(test_all_fits_just)
+{
+    struct cycle *cycle = cycle_start(50, 50, 10);
+    struct schedule *schedule;
+    struct schedule_worth worth;
+
+    for (uint32_t i = 0; i < 50; i++)
+        cycle_add(cycle, 1, CYCLE_NEVER, CYCLE_NEVER);
+    for (uint32_t i = 0; i < 50; i++)
+        cycle_use(cycle, i, i, 0);
+    ck_assert_int_eq(cycle_index(cycle), 0);
+    ck_assert_int_eq(schedule_try(cycle, 0, &worth, &schedule), 0);
+    ck_assert_uint_gt(schedule->count, 0);
+    ck_assert_double_gt(worth.moved, 0);
+    schedule_free(schedule);
+    ck_assert_int_eq(schedule_choose(cycle, &schedule), 0);
+    ck_assert_uint_eq(schedule->count, 0);
+    schedule_free(schedule);
+    cycle_free(cycle);
+}
+END_TEST
+
 /* Two buffers are idle while a large one is there; of the one that is needed later, as much as is needed
  * leaves, right behind its last use. */
 START_TEST(test_part_leaves)
@@ -562,6 +586,7 @@ int main(void)
 
     tcase_set_timeout(all, 60);
     tcase_add_test(all, test_all_fits);
+    tcase_add_test(all, test_all_fits_just);
     tcase_add_test(all, test_part_leaves);
     tcase_add_test(all, test_lives_longer_than_rounds);
     tcase_add_test(all, test_random_cycles);
