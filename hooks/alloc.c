@@ -108,6 +108,22 @@ CUresult hook_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
     return hbmspill_real.cuMemAllocManaged(out, size, flags);
 }
 
+/* The allocation is the cache's and made; what it means in its stream. */
+static CUresult acted(CUdeviceptr address, CUstream stream, bool per_thread)
+{
+    struct gpu *gpu = gpu_of_address(address);
+    CUresult status;
+
+    if ((stream && stream != CU_STREAM_LEGACY) || (!stream && per_thread))
+        return CUDA_SUCCESS;
+    status = window_submit_for(stream);
+    if (status == CUDA_SUCCESS)
+        status = gpu_legacy_action(gpu, stream, per_thread);
+    if (status != CUDA_SUCCESS)
+        (void)cache_free(gpu->cache, address, NULL);
+    return status;
+}
+
 #define ASYNC_ALLOC(out, size, stream, per_thread, pool, call)                                               \
     do {                                                                                                     \
         CUmemoryPool async_pool;                                                                             \
@@ -115,7 +131,7 @@ CUresult hook_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
         if (!shim_active() || capture_graph(stream, per_thread) || !(async_pool = (pool)))                   \
             return call;                                                                                     \
         if (pool_movable(async_pool) && managed_alloc(out, size, &async_status))                             \
-            return async_status;                                                                             \
+            return async_status != CUDA_SUCCESS ? async_status : acted(*(out), stream, per_thread);          \
         return PASSED_ALLOC(size, call, outside_pool(async_pool));                                           \
     } while (0)
 
@@ -175,6 +191,7 @@ CUresult hook_cuMemFree_v2(CUdeviceptr address)
 static bool async_free(CUdeviceptr address, CUstream stream, bool per_thread, CUresult *status)
 {
     struct stream_key key = stream_key_of(stream, per_thread);
+    struct gpu *gpu;
 
     if (!shim_active())
         return false;
@@ -188,6 +205,9 @@ static bool async_free(CUdeviceptr address, CUstream stream, bool per_thread, CU
         return true;
     }
     window_submit_quietly(per_thread && !stream ? CU_STREAM_PER_THREAD : stream);
+    gpu = gpu_of_address(address);
+    if (gpu && (*status = gpu_legacy_action(gpu, stream, per_thread)) != CUDA_SUCCESS)
+        return true;
     return managed_free(address, &key, status);
 }
 

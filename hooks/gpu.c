@@ -1,5 +1,6 @@
 #include "hooks/gpu.h"
 #include "hooks/capture.h"
+#include "hooks/held.h"
 #include "hooks/host_memory.h"
 #include "hooks/planner.h"
 #include "shim/log.h"
@@ -130,6 +131,31 @@ struct stream_key stream_key_of(CUstream stream, bool per_thread)
     if (stream == CU_STREAM_LEGACY)
         stream = NULL;
     return (struct stream_key){(uint64_t)(uintptr_t)stream, 0};
+}
+
+/*
+ * "When an action is taken in the legacy stream such as a kernel launch or cudaStreamWaitEvent(), the legacy
+ * stream first waits on all blocking streams, the action is queued in the legacy stream, and then all
+ * blocking streams wait on the legacy stream" ("Stream synchronization behavior"). A record is such an
+ * action.
+ */
+CUresult gpu_legacy_action(struct gpu *gpu, CUstream stream, bool per_thread)
+{
+    CUresult status;
+    CUevent event;
+    bool entered;
+
+    if ((stream && stream != CU_STREAM_LEGACY) || (!stream && per_thread))
+        return CUDA_SUCCESS;
+    entered = gpu_enter(gpu);
+    status = hbmspill_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    if (status == CUDA_SUCCESS) {
+        held_add(events, 1);
+        status = hbmspill_real.cuEventRecord(event, CU_STREAM_LEGACY);
+        held_destroy_event(event); /* the record stays in the stream */
+    }
+    gpu_leave(entered);
+    return status;
 }
 
 /* A sixty-fourth of the device for what is not ours to move: modules, local memory, libraries' workspaces. */

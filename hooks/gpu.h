@@ -56,6 +56,12 @@ CUresult gpu_result(struct gpu *gpu, int error);
  * stream. */
 struct stream_key stream_key_of(CUstream stream, bool per_thread);
 
+/*
+ * What the job does in a stream and the driver is not told, an allocation or a free of ours: in the legacy
+ * stream it orders other streams all the same. Nothing of the stream is held.
+ */
+CUresult gpu_legacy_action(struct gpu *gpu, CUstream stream, bool per_thread);
+
 /* hooks/device_cuda.c: the real device_ops. gpu->context, prop and access are set. */
 void device_cuda_init(struct gpu *gpu);
 

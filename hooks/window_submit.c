@@ -62,9 +62,12 @@ static CUresult memset_held(const struct held *held)
 static CUresult free_held(struct gpu *gpu, const struct held *held)
 {
     struct stream_key key = stream_key_of(held->stream, false);
+    CUresult status;
 
-    if (gpu_of_address(held->free) == gpu)
-        return gpu_result(gpu, cache_free(gpu->cache, held->free, &key));
+    if (gpu_of_address(held->free) == gpu) {
+        status = gpu_legacy_action(gpu, held->stream, false);
+        return status == CUDA_SUCCESS ? gpu_result(gpu, cache_free(gpu->cache, held->free, &key)) : status;
+    }
     outside_remove(OUTSIDE_ADDRESS, held->free);
     return hbmspill_real.cuMemFreeAsync(held->free, held->stream);
 }

@@ -98,6 +98,50 @@ static void legacy(void)
     CU(cuStreamDestroy(stream));
 }
 
+/*
+ * A free, or an allocation, in the legacy stream and nothing else orders two blocking streams: "an action is
+ * taken in the legacy stream" (Stream synchronization behavior).
+ */
+static void legacy_actions(bool free)
+{
+    enum { COUNT = 12 };
+    CUdeviceptr at[COUNT], other, some[COUNT];
+    CUstream one, two;
+
+    cuda_start();
+    one = stream_make(CU_STREAM_DEFAULT);
+    two = stream_make(CU_STREAM_DEFAULT);
+    CU(cuMemAlloc(&other, BYTES));
+    job_fill(other, WORDS, 99, two);
+    CU(cuStreamSynchronize(two));
+    for (unsigned i = 0; i < COUNT; i++) {
+        CU(cuMemAlloc(&at[i], BYTES));
+        if (free)
+            CU(cuMemAllocAsync(&some[i], BYTES, one));
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        job_fill_slowly(at[i], 256, i, one);
+        job_fill(at[i], WORDS, i, one);
+        if (free)
+            CU(cuMemFreeAsync(some[i], i % 2 ? NULL : CU_STREAM_LEGACY));
+        else
+            CU(cuMemAllocAsync(&some[i], BYTES, i % 2 ? NULL : CU_STREAM_LEGACY));
+        job_add(at[i], other, WORDS, i % 3 ? two : CU_STREAM_PER_THREAD);
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        CHECK_SUM(at[i], WORDS, i, 99);
+}
+
+static void legacy_frees(void)
+{
+    legacy_actions(true);
+}
+
+static void legacy_allocations(void)
+{
+    legacy_actions(false);
+}
+
 /* Freed in one stream and given out in another: the new owner comes after the old one. */
 static void free_and_reuse(void)
 {
@@ -408,6 +452,14 @@ static const struct scenario scenarios[] = {
     {.name = "non_blocking", .job = non_blocking, .flags = SCENARIO_SPILLS},
     {.name = "blocking", .job = blocking, .flags = SCENARIO_SPILLS},
     {.name = "legacy", .job = legacy, .flags = SCENARIO_SPILLS},
+    {.name = "legacy_frees", .job = legacy_frees, .flags = SCENARIO_SPILLS},
+    {.name = "legacy_frees_roomy", .job = legacy_frees, .hbm = "256M"},
+    /* Whether the driver does it too is open; where it does a job may rely on it. */
+    {.name = "legacy_allocations", .job = legacy_allocations, .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE},
+    {.name = "legacy_allocations_roomy",
+     .job = legacy_allocations,
+     .flags = SCENARIO_NOT_NATIVE,
+     .hbm = "256M"},
     {.name = "free_and_reuse", .job = free_and_reuse, .flags = SCENARIO_SPILLS},
     {.name = "destroyed_with_work", .job = destroyed_with_work, .flags = SCENARIO_SPILLS},
     {.name = "destroyed_by_old_name", .job = destroyed_by_old_name, .flags = SCENARIO_SPILLS},
