@@ -295,8 +295,10 @@ static int release_step(struct cache *cache, uint64_t bytes, struct need *need)
 {
     struct cache_failure failure;
     struct segment *segment;
-    int error = frames_release(&cache->frames, bytes, &need->event);
+    int error;
 
+    homes_forget(cache); /* at each step: while a need is met, a window may make them anew */
+    error = frames_release(&cache->frames, bytes, &need->event);
     if (error == -EBUSY) {
         need->kind = NEED_EVENT;
         return -EAGAIN;
@@ -321,7 +323,6 @@ uint64_t cache_release(struct cache *cache, uint64_t bytes)
 
     pthread_mutex_lock(&cache->lock);
     loans_settle(cache);
-    homes_forget(cache);
     while (released < bytes && !error) {
         struct need need;
 

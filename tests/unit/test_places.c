@@ -11,6 +11,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)
@@ -211,6 +212,65 @@ START_TEST(others_may_have_them_meanwhile)
 }
 END_TEST
 
+static bool is_frame(const struct frame *wanted)
+{
+    const struct segment *segment;
+    const struct frame *frame;
+
+    DL_FOREACH(cache->frames.free, frame)
+    if (frame == wanted)
+        return true;
+    DL_FOREACH2(cache->segments.all, segment, all_next)
+    for (unsigned i = 0; i < segment->pieces; i++)
+        if (segment->piece[i].frame == wanted)
+            return true;
+    return false;
+}
+
+static int (*synchronize)(void *ctx, uint64_t event);
+static unsigned meanwhile;
+
+/* What another thread does while one waits: a round, for which homes are made. */
+static int synchronize_meanwhile(void *ctx, uint64_t event)
+{
+    uint64_t addresses[PROGRAMS * BORN];
+
+    fake.ops.event_synchronize = synchronize;
+    carry_out(addresses);
+    meanwhile++;
+    return synchronize(ctx, event);
+}
+
+/* Frames are given back to the device; a round that is carried out in the midst of it has no home in them. */
+START_TEST(homes_are_frames_there_are)
+{
+    uint64_t addresses[PROGRAMS * BORN];
+    unsigned homes = 0;
+
+    meanwhile = 0;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        const struct segment *segment;
+
+        start(40 * FAKE_GRANULE, seed);
+        settle(addresses);
+        synchronize = fake.ops.event_synchronize;
+        fake.ops.event_synchronize = synchronize_meanwhile;
+        ck_assert_uint_ge(cache_release(cache, 30 * FAKE_GRANULE), 30 * FAKE_GRANULE);
+        fake.ops.event_synchronize = synchronize;
+        DL_FOREACH2(cache->segments.all, segment, all_next)
+        for (unsigned i = 0; segment->home && i < segment->pieces; i++)
+            ck_assert(!segment->home[i] || is_frame(segment->home[i]));
+        for (unsigned round = 0; round < 3; round++)
+            carry_out(addresses);
+        DL_FOREACH2(cache->segments.all, segment, all_next)
+        homes += segment->home != NULL;
+        fake_cache_stop(&fake, cache);
+    }
+    ck_assert_uint_gt(meanwhile, 0);
+    ck_assert_uint_gt(homes, 0);
+}
+END_TEST
+
 static void touch_once(struct buffer *buffer)
 {
     struct cache_touch touch = {buffer->address, CACHE_WRITE};
@@ -279,6 +339,7 @@ int main(void)
     tcase_add_test(tests, every_birth_of_a_round_has_its_own);
     tcase_add_test(tests, fitting_jobs_reuse_addresses);
     tcase_add_test(tests, others_may_have_them_meanwhile);
+    tcase_add_test(tests, homes_are_frames_there_are);
     tcase_add_test(tests, long_and_short_lives_side_by_side);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
