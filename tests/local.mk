@@ -5,3 +5,4 @@ include tests/unit/ptx.mk
 include tests/integration.mk
 include tests/replay.mk
 include tests/bench.mk
+include tests/fuzz/local.mk

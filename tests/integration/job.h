@@ -81,6 +81,7 @@
     X(cuMemsetD16)                                                                                           \
     X(cuMemsetD32)                                                                                           \
     X(cuMemsetD8Async)                                                                                       \
+    X(cuMemsetD16Async)                                                                                      \
     X(cuMemsetD32Async)                                                                                      \
     X(cuMemsetD2D8)                                                                                          \
     X(cuMemsetD2D32Async)                                                                                    \
