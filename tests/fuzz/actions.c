@@ -57,7 +57,7 @@ static struct action choose(const struct weight *weights, struct random *random)
 
     for (const struct weight *w = weights; w->weight; w++)
         sum += w->weight;
-    at = random_below(random, sum);
+    at = sum ? random_below(random, sum) : 0;
     for (const struct weight *w = weights; w->weight; w++) {
         if (at < w->weight) {
             action.kind = w->kind;
