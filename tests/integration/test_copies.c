@@ -47,6 +47,7 @@ static void start(void)
             buffer[i].image[k] = (unsigned char)random_below(256);
         CU(cuMemcpyHtoD(buffer[i].at, buffer[i].image, buffer[i].size));
     }
+    CU(cuCtxSynchronize()); /* such a copy returns when its source has been taken */
 }
 
 static void finish(void)
@@ -100,10 +101,12 @@ static void upload(bool is_pinned, bool async)
     CU(cuStreamSynchronize(stream)); /* the staging memory is used again */
     fill_host(from, to.size);
     memcpy(to.image, from, to.size);
-    if (async)
+    if (async) {
         CU(cuMemcpyHtoDAsync(to.at, from, to.size, stream));
-    else
+    } else {
         CU(cuMemcpyHtoD(to.at, from, to.size));
+        CU(cuCtxSynchronize());
+    }
 }
 
 static void download(bool is_pinned, bool async)

@@ -429,6 +429,7 @@ static void capture_beside(CUstreamCaptureMode mode)
 
     start();
     CU(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    CU(cuStreamSynchronize(stream));
     job_fill(at[2], WORDS, 2, NULL);
     job_fill(at[3], WORDS, 3, blocking);
     job_fill(at[4], WORDS, 4, blocking);
