@@ -5,6 +5,7 @@
 #include "fault.h"
 #include "history.h"
 #include "record.h"
+#include "touches.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -142,7 +143,7 @@ static CUresult init_result;
 static void init_once(void)
 {
     options_read();
-    if (window_init() != 0) {
+    if (window_init() != 0 || touches_init() != 0 || kernels_init() != 0) {
         driver_log("cannot reserve the window of device addresses");
         init_result = CUDA_ERROR_OUT_OF_MEMORY;
         return;

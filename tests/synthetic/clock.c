@@ -342,11 +342,8 @@ void clock_finish_locked(void)
 int clock_start(void)
 {
     pthread_t thread;
-    int error;
     if (!options.clock)
         return 0;
-    if ((error = kernels_count_traffic()) != 0)
-        return error;
     if (pthread_create(&thread, NULL, conduct, NULL) != 0)
         return -EAGAIN;
     pthread_detach(thread);

@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "quiet.h"
 #include "record.h"
+#include "touches.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@
 struct callback {
     struct callback *next;
     const struct work *work;
-    CUcontext ctx;
+    const struct op *op; /* it is of, counted by the caller */
     void (*done)(void *argument);
     void *argument;
 };
@@ -37,6 +38,7 @@ void op_unref_locked(struct op *op)
     for (unsigned i = 0; i < op->after_count; i++)
         op_unref_locked(op->after[i]);
     work_clear(&op->work);
+    order_free_locked(&op->order);
     free(op);
 }
 
@@ -182,6 +184,7 @@ static void op_end_locked(struct op *op)
     if (op->time.lane && op->work.kind == WORK_GRAPH)
         timeline_ran_locked(op, graph_run_ns(op->work.graph));
     op->state = OP_DONE;
+    order_end_locked(op);
     op->finished_ns = driver_clock();
     stream_pop_locked(op->stream);
     pthread_cond_broadcast(&driver_done);
@@ -195,15 +198,18 @@ static void host_op_done(void *op)
     op_end_locked(op);
 }
 
-double engine_run_work_locked(struct engine *engine, const struct work *work, CUcontext ctx)
+double engine_run_work_locked(struct engine *engine, const struct work *work, const struct op *op,
+                              const struct node_place *place)
 {
     struct work_count count = {0};
+    CUcontext ctx = op->ctx;
     if (ctx->error != CUDA_SUCCESS)
         return 0;
     engine->running = work;
     driver_release();
-    CUresult result = work_run(work, ctx, &count);
+    CUresult result = work_run(work, &count, engine->touched);
     driver_acquire();
+    touches_note_locked(op, place, work, engine->touched);
     engine->running = NULL;
     if (result != CUDA_SUCCESS)
         context_fail_locked(ctx, result);
@@ -211,32 +217,13 @@ double engine_run_work_locked(struct engine *engine, const struct work *work, CU
     return !clock_runs ? 0 : work->kind == WORK_KERNEL ? kernel_ns(&count) : work_ns(work);
 }
 
-/*
- * Memory is freed here in its stream's order. What was submitted before and still touches it in another
- * stream was not ordered before the free, or it would have ended: "use after free" of the stream ordered
- * allocator.
- */
-static void check_free(const struct op *op)
-{
-    for (const struct CUstream_st *s = op->ctx->streams; s; s = s->next) {
-        for (const struct op *other = s->head; other && s != op->stream && other->seq < op->seq;
-             other = other->next) {
-            if (!work_touches(&other->work, op->work.free.address, op->work.free.size))
-                continue;
-            report_hazard_locked(
-                "freed-in-use", "memory at 0x%llx freed in stream %llu before %s in stream %llu has ended",
-                (unsigned long long)op->work.free.address, (unsigned long long)op->stream->id,
-                work_name(&other->work), (unsigned long long)s->id);
-            return;
-        }
-    }
-}
-
 static void run_op_locked(struct engine *engine, struct op *op)
 {
     bool first = op->state == OP_QUEUED;
     double ns;
     op->state = OP_RUNNING;
+    if (first)
+        order_start_locked(op);
     switch (op->work.kind) {
     case WORK_HOST:
     case WORK_CALLBACK:
@@ -244,7 +231,7 @@ static void run_op_locked(struct engine *engine, struct op *op)
          * is. */
         if (op->ctx->error != CUDA_SUCCESS && op->work.kind == WORK_HOST)
             break;
-        if (engine_call_host_locked(engine, &op->work, op->ctx, host_op_done, op) == 0)
+        if (engine_call_host_locked(engine, &op->work, op, host_op_done, op) == 0)
             return;
         context_fail_locked(op->ctx, CUDA_ERROR_OUT_OF_MEMORY);
         break;
@@ -255,13 +242,14 @@ static void run_op_locked(struct engine *engine, struct op *op)
             return;
         break;
     case WORK_FREE:
-        check_free(op);
+        memory_freed_locked(op);
+        touches_note_locked(op, NULL, &op->work, NULL);
         break;
     case WORK_EMPTY:
     case WORK_WAIT_VALUE:
         break;
     default:
-        ns = engine_run_work_locked(engine, &op->work, op->ctx);
+        ns = engine_run_work_locked(engine, &op->work, op, NULL);
         if (op->time.lane && op->work.kind == WORK_KERNEL)
             timeline_ran_locked(op, ns);
         record_done_locked(op->time.record, ns);
@@ -305,13 +293,13 @@ static void *engine_main(void *argument)
 
 /* ---- host functions ---- */
 
-int engine_call_host_locked(struct engine *engine, const struct work *work, CUcontext ctx,
+int engine_call_host_locked(struct engine *engine, const struct work *work, const struct op *op,
                             void (*done)(void *argument), void *argument)
 {
     struct callback *callback = malloc(sizeof(*callback));
     if (!callback)
         return -ENOMEM;
-    *callback = (struct callback){.work = work, .ctx = ctx, .done = done, .argument = argument};
+    *callback = (struct callback){.work = work, .op = op, .done = done, .argument = argument};
     *engine->callbacks_end = callback;
     engine->callbacks_end = &callback->next;
     pthread_cond_signal(&engine->callback_wake);
@@ -333,7 +321,8 @@ static void *callback_main(void *argument)
         if (!engine->callbacks)
             engine->callbacks_end = &engine->callbacks;
         const struct host_work *host = &callback->work->host;
-        CUresult status = callback->ctx->error;
+        CUresult status = callback->op->ctx->error;
+        order_host_saw_locked(callback->op); /* it is the host that is called */
         driver_release();
         if (callback->work->kind == WORK_HOST)
             host->function(host->data);
@@ -351,9 +340,14 @@ int engine_start_locked(struct device *device)
     if (device->engine)
         return 0;
     struct engine *engine = calloc(1, sizeof(*engine));
+    struct touched *touched = calloc(1, sizeof(*touched));
     pthread_condattr_t attr;
-    if (!engine)
+    if (!engine || !touched) {
+        free(engine);
+        free(touched);
         return -ENOMEM;
+    }
+    engine->touched = touched;
     engine->device = device;
     engine->callbacks_end = &engine->callbacks;
     pthread_condattr_init(&attr);
@@ -395,6 +389,9 @@ CUresult stream_submit_locked(struct CUstream_st *stream, struct work *work, str
     op->seq = ++engine->next_seq;
     op->refs = 1;
     op->work = *work;
+    order_submit_locked(op, after, after_count);
+    if (op->work.kind == WORK_GRAPH)
+        graph_run_order_locked(op->work.graph, op);
     for (unsigned i = 0; i < after_count; i++)
         if (!op_passed_locked(after[i]))
             op->after[op->after_count++] = op_ref(after[i]);
@@ -463,7 +460,7 @@ bool op_wait_run_locked(struct op *op, uint64_t ns)
     return done;
 }
 
-void op_wait_locked(struct op *op)
+void op_await_locked(struct op *op)
 {
     op_ref(op);
     if (op->time.lane)
@@ -474,8 +471,17 @@ void op_wait_locked(struct op *op)
     op_unref_locked(op); /* NOLINT(clang-analyzer-unix.Malloc): it was counted above */
 }
 
+void op_wait_locked(struct op *op)
+{
+    op_ref(op);
+    op_await_locked(op);
+    order_host_saw_locked(op); /* NOLINT(clang-analyzer-unix.Malloc): it was counted above */
+    op_unref_locked(op);       /* NOLINT(clang-analyzer-unix.Malloc): it was counted above */
+}
+
 void stream_drain_locked(struct CUstream_st *stream)
 {
+    order_host_saw_stream_locked(stream);
     if (stream->lane && stream->lane->tail)
         op_wait_locked(stream->lane->tail);
     else if (stream->tail)
@@ -509,40 +515,5 @@ again:
             goto again;
         }
     }
-}
-
-/* ---- memory that leaves ---- */
-
-static void note_users(const char *function, const struct engine *engine, uint64_t address, uint64_t size)
-{
-    for (CUcontext ctx = engine->device->contexts; ctx; ctx = ctx->next) {
-        for (const struct CUstream_st *s = ctx->streams; s; s = s->next) {
-            for (const struct op *op = s->head; op; op = op->next) {
-                if (!work_touches(&op->work, address, size))
-                    continue;
-                report_hazard_locked("memory-in-use",
-                                     "%s of 0x%llx, %llu bytes, before %s in stream %llu has ended", function,
-                                     (unsigned long long)address, (unsigned long long)size,
-                                     work_name(&op->work), (unsigned long long)s->id);
-                return;
-            }
-        }
-    }
-}
-
-void engine_memory_leaves_locked(const char *function, uint64_t address, uint64_t size)
-{
-    for (int i = 0; i < device_count; i++) {
-        struct engine *engine = devices[i].engine;
-        if (!engine)
-            continue;
-        if (engine->queued)
-            note_users(function, engine, address, size);
-        /* The hardware would let it run into the missing page; here nothing is torn from under a running
-         * copy. */
-        clock_inside_locked(1);
-        while (engine->running && work_touches(engine->running, address, size))
-            pthread_cond_wait(&driver_done, &driver_lock);
-        clock_inside_locked(-1);
-    }
+    order_host_saw_context_locked(ctx);
 }

@@ -12,6 +12,7 @@
 #define SYNTHETIC_ENGINE_H
 
 #include "memory.h"
+#include "order.h"
 
 enum work_kind {
     WORK_EMPTY,
@@ -88,9 +89,11 @@ struct work_count {
     uint64_t bytes;                   /* of the device's memory */
     uint64_t host_read, host_written; /* of the host's */
 };
-/* Runs it here and now, on an engine thread, no lock held. Counts are set for kernels, where the clock runs.
+struct touched;
+/* Runs it here and now, on an engine thread, no lock held. Counts are set and touched is added to for
+ * kernels.
  */
-CUresult work_run(const struct work *work, CUcontext ctx, struct work_count *count);
+CUresult work_run(const struct work *work, struct work_count *count, struct touched *touched);
 /* May touch [address, address + size), as far as its pointers tell. driver_lock held. */
 bool work_touches(const struct work *work, uint64_t address, uint64_t size);
 const char *work_name(const struct work *work);
@@ -133,6 +136,7 @@ struct op {
     unsigned after_count;
     struct work work;
     uint64_t finished_ns;
+    struct op_order order;
     struct op_time time;
 };
 
@@ -149,6 +153,7 @@ struct CUstream_st {
     struct CUgraphNode_st **frontier; /* of a capture: what the next node depends on */
     size_t frontier_count;
     CUsynchronizationPolicy sync_policy;
+    struct stream_order order;
     struct lane *lane;        /* of virtual time, or NULL */
     struct CUstream_st *next; /* of the context */
 };
@@ -165,6 +170,7 @@ struct engine {
     uint64_t held_since_ns; /* lazy: since when something has been held back */
     uint64_t hold_until_ns;
     const struct work *running; /* on the engine thread */
+    struct touched *touched;    /* by the kernel that runs, touches.h */
     struct callback *callbacks, **callbacks_end;
 };
 
@@ -180,8 +186,10 @@ static inline struct op *op_ref(struct op *op)
     op->refs++;
     return op;
 }
-/* Waits for it, in virtual time too where there is any. */
+/* The host waits for it, in virtual time too where there is any. */
 void op_wait_locked(struct op *op);
+/* The same, of which the application does not know. */
+void op_await_locked(struct op *op);
 /* Waits until it has run; at most that long where ns is not 0. False: it has not. */
 bool op_wait_run_locked(struct op *op, uint64_t ns);
 /* It has ended, as far as the host can know. */
@@ -191,22 +199,28 @@ void stream_drain_locked(struct CUstream_st *stream);
 void context_drain_locked(CUcontext ctx);
 /* A query found something unfinished: a lazy device goes on. */
 void engine_poke_locked(struct engine *engine);
-/* Runs work on the engine thread, for a graph: drops driver_lock meanwhile; fails the context on error. The
- * virtual time it takes, ns; 0 without a clock. */
-double engine_run_work_locked(struct engine *engine, const struct work *work, CUcontext ctx);
+/* Runs work on the engine thread, of op, as which of its nodes (or NULL): drops driver_lock meanwhile; fails
+ * the context on error. The virtual time it takes, ns; 0 without a clock. */
+struct node_place;
+double engine_run_work_locked(struct engine *engine, const struct work *work, const struct op *op,
+                              const struct node_place *place);
 /* A number for the n-th decision of a random schedule. */
 uint64_t engine_random(uint64_t n);
-/* Calls function(data) on the callback thread, then done(argument) under driver_lock. */
-int engine_call_host_locked(struct engine *engine, const struct work *work, CUcontext ctx,
+/* Calls function(data) on the callback thread, as part of op, then done(argument) under driver_lock. */
+int engine_call_host_locked(struct engine *engine, const struct work *work, const struct op *op,
                             void (*done)(void *argument), void *argument);
 
-/* Before memory is unmapped or freed: counts a hazard where a queued operation will touch it, waits for a
- * running one. */
-void engine_memory_leaves_locked(const char *function, uint64_t address, uint64_t size);
+/* ---- leaving.c ---- */
+/* Before memory is unmapped or freed by the host: counts a hazard where an operation that is not known to
+ * have ended touches it, waits for a running one. pages: whole pages of addresses, whatever is behind them.
+ */
+void memory_leaves_locked(const char *function, uint64_t address, uint64_t size, bool pages);
+/* A stream has come to where it frees memory: counts a hazard where another stream still touches it. */
+void memory_freed_locked(const struct op *op);
 
 /* ---- launch.c ---- */
-/* From now on kernels' instructions and bytes are counted for work_count. 0 or -errno. */
-int kernels_count_traffic(void);
+/* cuInit. 0 or -errno. */
+int kernels_init(void);
 
 /* ---- copy.c ---- */
 CUresult copy_from_box(const CUDA_MEMCPY3D *box, struct copy_work *out);
@@ -240,6 +254,8 @@ bool graph_run_ready_locked(const struct graph_run *run);
 bool graph_run_step_locked(struct graph_run *run, struct op *op);
 void graph_run_free_locked(struct graph_run *run);
 bool graph_run_touches(const struct graph_run *run, uint64_t address, uint64_t size);
+/* It runs after what its nodes wait for. */
+void graph_run_order_locked(const struct graph_run *run, struct op *op);
 /* What its nodes wait for: puts uncounted operations into out, at most so many; the number there. */
 unsigned graph_run_awaits_locked(const struct graph_run *run, struct op **out, unsigned most);
 /* Its nodes into the record. */

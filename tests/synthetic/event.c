@@ -117,6 +117,8 @@ CUresult cuEventQuery(CUevent event)
         engine_poke_locked(event->ctx->device->engine);
         result = CUDA_ERROR_NOT_READY;
     } else {
+        if (event->op)
+            order_host_saw_locked(event->op);
         result = event->ctx->error;
     }
     driver_release();

@@ -6,7 +6,7 @@
  * never used before are filled only in small requests: filling a whole pool of gigabytes would make them
  * real.
  */
-#include "memory.h"
+#include "touches.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -49,7 +49,8 @@ struct frames *frames_new(uint8_t space, size_t bytes)
         goto fail;
     void *view =
         mmap(NULL, frames->count * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, frames->fd, 0);
-    if (view == MAP_FAILED)
+    frames->touches = touches_new(0, frames->count * PAGE);
+    if (view == MAP_FAILED || !frames->touches)
         goto fail;
     frames->view = view;
     spaces[space_slot(space)] = frames;
@@ -89,6 +90,8 @@ bool frames_take_locked(struct frames *frames, uint32_t n, uint32_t *out)
             memset(frames->view + i * PAGE, FILL, PAGE);
             frames->real[i] = 1;
         }
+        if (frames->state[i] == FRAME_FREE || frames->space == SPACE_HOST)
+            touches_forget_frames_locked(frames, 1, &i);
         frames->state[i] = FRAME_USED;
         out[k++] = i;
     }
@@ -115,4 +118,11 @@ void frames_give_locked(struct frames *frames, uint32_t n, const uint32_t *list)
         }
     }
     frames->used -= n;
+}
+
+void frames_forget_touches_locked(void)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(spaces); i++)
+        if (spaces[i])
+            madvise(spaces[i]->touches, touches_bytes(0, spaces[i]->count * PAGE), MADV_DONTNEED);
 }

@@ -64,6 +64,7 @@ struct program {
     size_t count;
     struct conditional *conditionals;
     size_t conditional_count;
+    uint64_t *before; /* graph_order.c, or NULL */
 };
 
 struct CUgraphExec_st {
@@ -91,6 +92,10 @@ CUresult node_work_make(const CUgraphNodeParams *params, struct work *out);
 
 /* ---- graph_exec.c ---- */
 void program_unref_locked(struct program *program);
+
+/* ---- graph_order.c ---- */
+/* A node depends on another one, directly or not. */
+bool program_before_locked(struct program *program, uint32_t first, uint32_t second);
 
 /* ---- graph_run.c ---- */
 struct graph_run *graph_run_new_locked(struct program *program);

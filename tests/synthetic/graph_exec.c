@@ -21,6 +21,7 @@ void program_unref_locked(struct program *program)
         free(node->bodies);
     }
     free(program->nodes);
+    free(program->before);
     free(program->conditionals);
     free(program);
 }

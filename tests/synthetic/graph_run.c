@@ -7,6 +7,7 @@
 #include "graph.h"
 #include "record.h"
 #include "timeline.h"
+#include "touches.h"
 
 #include <stdlib.h>
 
@@ -26,6 +27,9 @@ struct graph_run {
     struct program *program;
     struct node_run *nodes;
     size_t done;
+    uint32_t round;           /* how often it has run before, as the body of a node */
+    struct graph_run *parent; /* whose node at it is the body of, or NULL */
+    size_t at;
     bool started; /* conditional values assigned */
     double end;   /* virtual ns since the outermost graph's start: of the last node so far */
 };
@@ -73,6 +77,30 @@ unsigned graph_run_awaits_locked(const struct graph_run *run, struct op **out, u
         if (run->nodes[i].event_op)
             out[n++] = run->nodes[i].event_op;
     return n;
+}
+
+void graph_run_order_locked(const struct graph_run *run, struct op *op)
+{
+    for (size_t i = 0; i < run->program->count; i++)
+        if (run->nodes[i].event_op)
+            order_after_locked(op, run->nodes[i].event_op);
+}
+
+static struct node_place node_place(const struct graph_run *run, size_t at)
+{
+    struct node_place place = {0};
+    unsigned depth = 0;
+    for (const struct graph_run *r = run; r; r = r->parent)
+        depth++;
+    place.levels = depth < PLACE_LEVELS ? depth : PLACE_LEVELS;
+    for (; run; at = run->at, run = run->parent) {
+        if (--depth >= PLACE_LEVELS)
+            continue;
+        place.level[depth].round = run->round;
+        place.level[depth].node = (uint32_t)at;
+        place.level[depth].program = run->program;
+    }
+    return place;
 }
 
 static size_t count_works(const struct program_node *node)
@@ -234,6 +262,7 @@ static void start_body(struct graph_run *run, size_t at, struct op *op)
         return;
     }
     if (node->body) {
+        node->body->round++;
         reset(node->body, node->start);
     } else {
         node->body = graph_run_new_locked(body);
@@ -242,6 +271,8 @@ static void start_body(struct graph_run *run, size_t at, struct op *op)
             node_done(run, at, 0);
             return;
         }
+        node->body->parent = run;
+        node->body->at = at;
         reset(node->body, node->start);
     }
     node->state = NODE_RUNS;
@@ -259,7 +290,7 @@ static void start_node(struct graph_run *run, size_t at, struct op *op)
         if (call) {
             *call = (struct host_call){.run = run, .at = at, .op = op_ref(op)};
             run->nodes[at].state = NODE_RUNS;
-            if (engine_call_host_locked(engine, &node->work, op->ctx, host_done, call) == 0)
+            if (engine_call_host_locked(engine, &node->work, op, host_done, call) == 0)
                 return;
             op_unref_locked(op);
             free(call);
@@ -274,8 +305,10 @@ static void start_node(struct graph_run *run, size_t at, struct op *op)
     case CU_GRAPH_NODE_TYPE_MEMCPY:
     case CU_GRAPH_NODE_TYPE_MEMSET:
         run->nodes[at].state = NODE_RUNS;
-        if (!node->disabled)
-            ns = engine_run_work_locked(engine, &node->work, op->ctx);
+        if (!node->disabled) {
+            struct node_place place = node_place(run, at);
+            ns = engine_run_work_locked(engine, &node->work, op, &place);
+        }
         break;
     default:
         break;

@@ -6,6 +6,7 @@
  */
 #include "launch.h"
 #include "quiet.h"
+#include "touches.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -235,11 +236,11 @@ static int run_grid(const struct ptx_launch *launch, uint64_t blocks, bool alone
     return error;
 }
 
-/* Of ptx_traffic: a word for each piece of the window; NULL: kernels are not counted. */
-static uint32_t *launch_seen;
+/* Of ptx_traffic: a word for each piece of the window. */
+static uint64_t *launch_seen;
 static uint32_t launch_number;
 
-int kernels_count_traffic(void)
+int kernels_init(void)
 {
     void *p = mmap(NULL, WINDOW_BYTES / PTX_PIECE * sizeof(*launch_seen), PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -254,9 +255,31 @@ static bool is_host_memory(uint64_t address)
     return window_page(address)->space == SPACE_HOST;
 }
 
-CUresult kernel_run(const struct kernel_work *work, CUcontext ctx, struct work_count *count)
+/* What a launch is watched by: helpers may tell of what they touched at a time. */
+struct watch {
+    struct ptx_traffic traffic; /* first member */
+    struct touched *touched;
+};
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void note_pieces(struct ptx_traffic *traffic, const uint64_t *pieces, uint32_t count)
 {
-    (void)ctx;
+    struct touched *touched = ((struct watch *)(void *)traffic)->touched;
+    pthread_mutex_lock(&watch_lock);
+    touched_pieces(touched, pieces, count);
+    pthread_mutex_unlock(&watch_lock);
+}
+
+static void note_outside(struct ptx_traffic *traffic, uint64_t address, uint32_t size, bool write)
+{
+    struct touched *touched = ((struct watch *)(void *)traffic)->touched;
+    pthread_mutex_lock(&watch_lock);
+    touched_outside(touched, address, size, write);
+    pthread_mutex_unlock(&watch_lock);
+}
+
+CUresult kernel_run(const struct kernel_work *work, struct work_count *count, struct touched *touched)
+{
     struct ptx_fault fault = {0};
     struct ptx_launch launch = {
         .kernel = work->function->kernel,
@@ -266,20 +289,24 @@ CUresult kernel_run(const struct kernel_work *work, CUcontext ctx, struct work_c
         .params = work->params,
         .memory = &ptx_memory,
     };
-    struct ptx_traffic traffic = {.seen = launch_seen, .is_host = is_host_memory};
+    struct watch watch = {.traffic = {.seen = launch_seen,
+                                      .is_host = is_host_memory,
+                                      .touched = note_pieces,
+                                      .outside = note_outside},
+                          .touched = touched};
     uint64_t blocks = (uint64_t)work->grid[0] * work->grid[1] * work->grid[2];
-    if (launch_seen) {
-        do
-            traffic.number = __atomic_add_fetch(&launch_number, 1, __ATOMIC_RELAXED) & 0x3fffffff;
-        while (!traffic.number);
-        launch.traffic = &traffic;
-    }
+    do
+        watch.traffic.number = __atomic_add_fetch(&launch_number, 1, __ATOMIC_RELAXED) & 0x3fffffff;
+    while (!watch.traffic.number);
+    launch.traffic = &watch.traffic;
+    touched->seen = launch_seen;
+    touched->number = watch.traffic.number;
     count_add(COUNT_LAUNCHES, 1);
     int error = run_grid(&launch, blocks, launch.kernel->has_atomics, &fault, &count->instructions);
     count_add(COUNT_INSTRUCTIONS, count->instructions);
-    count->bytes = traffic.device_read + traffic.device_written;
-    count->host_read = traffic.host_read;
-    count->host_written = traffic.host_written;
+    count->bytes = watch.traffic.device_read + watch.traffic.device_written;
+    count->host_read = watch.traffic.host_read;
+    count->host_written = watch.traffic.host_written;
     if (!error)
         return CUDA_SUCCESS;
     driver_acquire();

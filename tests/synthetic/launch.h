@@ -55,7 +55,8 @@ struct CUfunc_st *kernel_function_locked(CUkernel kernel, CUcontext ctx);
 CUresult kernel_work_make(struct CUfunc_st *function, const unsigned grid[3], const unsigned block[3],
                           unsigned shared, void **params, void **extra, struct work *out);
 bool kernel_copy_params(struct kernel_work *to, const struct kernel_work *from);
-CUresult kernel_run(const struct kernel_work *work, CUcontext ctx, struct work_count *count);
+/* On an engine thread, no lock held; what it touched is added to touched. */
+CUresult kernel_run(const struct kernel_work *work, struct work_count *count, struct touched *touched);
 bool kernel_touches(const struct kernel_work *work, uint64_t address, uint64_t size);
 const char *kernel_name(const struct kernel_work *work);
 

@@ -10,11 +10,11 @@ noinst_LTLIBRARIES += %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvi
 %C%_libcuda_la_SOURCES = \
 	%D%/api.c %D%/attributes.c %D%/batch.c %D%/capture.c %D%/capture.h %D%/clock.c %D%/clock.h %D%/clock_costs.h %D%/context.c %D%/copy.c %D%/device_runtime.c \
 	%D%/driver.h %D%/engine.c %D%/engine.h %D%/entry_points.c %D%/errors.c %D%/event.c %D%/event.h %D%/fault.c %D%/fault.h \
-	%D%/frames.c %D%/function.c %D%/functions.h %D%/graph.c %D%/graph.h %D%/graph_exec.c %D%/graph_node.c \
-	%D%/graph_run.c %D%/history.c %D%/history.h %D%/host_memory.c %D%/launch.c %D%/launch.h %D%/library.c %D%/memory.c %D%/memory.h \
+	%D%/frames.c %D%/function.c %D%/functions.h %D%/graph.c %D%/graph.h %D%/graph_exec.c %D%/graph_node.c %D%/graph_order.c \
+	%D%/graph_run.c %D%/history.c %D%/history.h %D%/host_memory.c %D%/launch.c %D%/launch.h %D%/leaving.c %D%/library.c %D%/memory.c %D%/memory.h \
 	%D%/memory_async.c %D%/memory_pool.c %D%/memory_pool.h %D%/memory_vmm.c %D%/module.c %D%/objects.c \
-	%D%/options.c %D%/per_thread.c %D%/quiet.c %D%/quiet.h %D%/ranges.c %D%/record.c %D%/record.h %D%/report.c %D%/stream.c \
-	%D%/timeline.c %D%/timeline.h %D%/timeline_cost.c %D%/unsupported.c %D%/versions.h %D%/window.c %D%/work.c
+	%D%/options.c %D%/order.c %D%/order.h %D%/per_thread.c %D%/quiet.c %D%/quiet.h %D%/ranges.c %D%/record.c %D%/record.h %D%/report.c %D%/stream.c \
+	%D%/timeline.c %D%/timeline.h %D%/timeline_cost.c %D%/touch_list.c %D%/touch_list.h %D%/touches.c %D%/touches.h %D%/unsupported.c %D%/versions.h %D%/window.c %D%/work.c
 %C%_libcuda_la_LDFLAGS = $(synthetic_ldflags) -version-info 1:0:0
 %C%_libcuda_la_LIBADD = %D%/libptx.la -lpthread
 
@@ -44,7 +44,8 @@ synthetic/stamp: %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-m
 	touch $@
 
 if HAVE_CHECK
-synthetic_tests = %D%/test_clock %D%/test_clock_repeat %D%/test_vmm %D%/test_pool %D%/test_stream %D%/test_copy %D%/test_graph %D%/test_errors
+synthetic_tests = %D%/test_clock %D%/test_clock_repeat %D%/test_vmm %D%/test_pool %D%/test_stream %D%/test_copy %D%/test_graph %D%/test_errors \
+	%D%/test_hazards
 check_PROGRAMS += $(synthetic_tests)
 TESTS += $(synthetic_tests)
 synthetic_test_cflags = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -70,6 +71,9 @@ synthetic_test_libs = %D%/libcuda.la $(CHECK_LIBS)
 %C%_test_graph_SOURCES = %D%/test_graph.c %D%/test_gpu.h
 %C%_test_graph_CFLAGS = $(synthetic_test_cflags)
 %C%_test_graph_LDADD = $(synthetic_test_libs)
+%C%_test_hazards_SOURCES = %D%/test_hazards.c %D%/test_gpu.h
+%C%_test_hazards_CFLAGS = $(synthetic_test_cflags)
+%C%_test_hazards_LDADD = $(synthetic_test_libs) -lpthread
 %C%_test_errors_SOURCES = %D%/test_errors.c %D%/test_gpu.h
 %C%_test_errors_CFLAGS = $(synthetic_test_cflags)
 %C%_test_errors_LDADD = $(synthetic_test_libs)

@@ -57,7 +57,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
         /* "will not perform any implicit synchronization when the pointer was allocated with cuMemAllocAsync"
          */
         struct CUmemPoolHandle_st *pool = ((struct block *)range->owner)->pool;
-        engine_memory_leaves_locked("cuMemFree", range->base, range->size);
+        memory_leaves_locked("cuMemFree", range->base, range->size, false);
         range = range_find_locked(address);
         if (!range)
             goto out;

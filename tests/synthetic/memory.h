@@ -51,8 +51,9 @@ struct frames {
     uint64_t driver_bytes, peak_driver_bytes; /* of them, what the application did not ask for: variables */
     uint32_t search;                          /* no free frame below */
     uint8_t *state;                           /* per frame: FRAME_FRESH ... */
-    uint8_t *real; /* per frame: 1 where it has memory behind it, as far as known */
-    uint8_t *view; /* all frames, linear, for filling */
+    uint8_t *real;     /* per frame: 1 where it has memory behind it, as far as known */
+    uint8_t *view;     /* all frames, linear, for filling */
+    uint32_t *touches; /* touches.c */
 };
 
 struct frames *frames_new(uint8_t space, size_t bytes);
@@ -60,6 +61,7 @@ struct frames *frames_new(uint8_t space, size_t bytes);
 bool frames_take_locked(struct frames *frames, uint32_t n, uint32_t *out);
 void frames_give_locked(struct frames *frames, uint32_t n, const uint32_t *list);
 struct frames *frames_of(uint8_t space);
+void frames_forget_touches_locked(void);
 
 /* ---- window.c: addresses, page table ---- */
 
@@ -105,6 +107,7 @@ struct range {
     void *owner;
     bool global; /* a module's variable: not the application's to free */
     bool sync_memops;
+    uint32_t *touches; /* of host memory: touches.c */
 };
 
 extern pthread_rwlock_t range_lock;
@@ -115,6 +118,7 @@ void range_remove_locked(struct range *range);
 struct range *range_find_locked(uint64_t address);
 /* How many there are of a kind, without the variables of modules. */
 size_t ranges_live_locked(enum range_kind kind);
+void ranges_forget_touches_locked(void);
 /* All bytes of [address, address + size) are in ranges, which may be several mappings in a row. */
 bool range_covers_locked(uint64_t address, uint64_t size);
 static inline bool range_is_host(const struct range *range)
@@ -129,6 +133,15 @@ enum place place_of_locked(uint64_t address, uint64_t size);
 /* ---- memory_vmm.c ---- */
 /* Handles not released as often as they were made or retained, and reservations. */
 void vmm_live_locked(size_t *handles, size_t *reservations);
+
+/* ---- touches.c: what a piece of memory remembers of who touched it ---- */
+
+/* For each piece of [base, base + size) that nobody has touched; NULL when out of memory. */
+uint32_t *touches_new(uint64_t base, uint64_t size);
+static inline uint64_t touches_bytes(uint64_t base, uint64_t size)
+{
+    return ((base + size + 255) / 256 - base / 256) * sizeof(uint32_t);
+}
 
 /* ---- host_memory.c ---- */
 CUresult host_memory_free(void *p);

@@ -9,6 +9,7 @@
  */
 #include "memory_pool.h"
 #include "clock.h"
+#include "touches.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +104,7 @@ static void settle(struct CUmemPoolHandle_st *pool)
 again:
     for (struct block *b = clock_runs ? pool->blocks : NULL; b; b = b->next) {
         if (b->state == BLOCK_LEAVING && b->op->time.state == TIME_ENDED && b->op->state != OP_DONE) {
-            op_wait_locked(
+            op_await_locked(
                 b->op); /* it ends at once in real time too; drops the lock: the list may have changed */
             goto again;
         }
@@ -113,6 +114,7 @@ again:
         if (b->state == BLOCK_LEAVING && op_passed_locked(b->op)) {
             block_forget_op(b);
             b->state = BLOCK_FREE;
+            touches_forget_locked(b->base, b->size); /* whoever gets it next comes after the free */
             b = block_join(b);
         }
     }
@@ -277,7 +279,7 @@ static bool drain_leaving(struct CUmemPoolHandle_st *pool)
 again:
     for (struct block *b = pool->blocks; b; b = b->next) {
         if (b->state == BLOCK_LEAVING && !op_passed_locked(b->op)) {
-            op_wait_locked(b->op); /* drops the lock: the list may have changed */
+            op_await_locked(b->op); /* drops the lock: the list may have changed */
             any = true;
             goto again;
         }
@@ -358,6 +360,7 @@ void pool_free_range_locked(struct range *range, uint64_t stream_id, struct op *
         block->op = op_ref(op);
     } else {
         block->state = BLOCK_FREE;
+        touches_forget_locked(block->base, block->size);
         block_join(block);
     }
     if (pool->destroyed && !pool->allocations)

@@ -315,7 +315,7 @@ CUresult cuMemUnmap(CUdeviceptr base, size_t size)
     driver_acquire();
     if (!whole_mappings(base, size))
         goto out;
-    engine_memory_leaves_locked("cuMemUnmap", base, size);
+    memory_leaves_locked("cuMemUnmap", base, size, true);
     if (!whole_mappings(base, size)) /* another thread was faster while a running operation was waited for */
         goto out;
     window_unmap_locked(base, size);
@@ -385,7 +385,7 @@ CUresult cuMemSetAccess(CUdeviceptr base, size_t size, const CUmemAccessDesc *de
         lessens |= (page->device_access & ~device_access) != 0;
     }
     if (lessens)
-        engine_memory_leaves_locked("cuMemSetAccess", base, size);
+        memory_leaves_locked("cuMemSetAccess", base, size, true);
     result = CUDA_SUCCESS;
     if (!changes && host_access < 0)
         goto out;

@@ -58,18 +58,28 @@ struct ptx_memory {
 };
 
 /*
- * What a launch reads and writes of memory, in pieces of PTX_PIECE bytes, each counted once for reading and
- * once for writing. seen has a word for each piece of the window: the launch that touched it last, and how.
- * It is shared by all launches, which have numbers of their own; counts are added to when threads of the
- * launch end.
+ * What a launch reads and writes of memory: of the window in pieces of PTX_PIECE bytes, of which it keeps
+ * which units of PTX_UNIT bytes were read and which written. seen has a word for each piece of the window,
+ * that of the launch that touched it last; it is shared by all launches, which have numbers of their own. The
+ * functions may be called by several threads at once; counts are added to when threads of the launch end.
  */
-enum { PTX_PIECE = 256 };
+enum { PTX_PIECE = 256, PTX_UNIT = 32 };
 struct ptx_traffic {
-    uint32_t *seen;
+    uint64_t *seen;
     uint32_t number;                   /* of the launch, 1 to 2^30 - 1 */
     bool (*is_host)(uint64_t address); /* this piece of the window is memory of the host */
-    uint64_t device_read, device_written, host_read, host_written; /* bytes, atomic */
+    /* Pieces, each once, in any order: (address - window_base) / PTX_PIECE. */
+    void (*touched)(struct ptx_traffic *traffic, const uint64_t *pieces, uint32_t count);
+    /* An access outside of the window. */
+    void (*outside)(struct ptx_traffic *traffic, uint64_t address, uint32_t size, bool write);
+    uint64_t device_read, device_written, host_read,
+        host_written; /* bytes, each piece counted once, atomic */
 };
+/* The units of a piece that a launch with that number has read or written, a bit each. */
+static inline uint8_t ptx_units_touched(uint64_t word, uint32_t number, bool write)
+{
+    return word >> 34 == number ? (uint8_t)(word >> (write ? 8 : 0)) : 0;
+}
 
 struct ptx_launch {
     const struct ptx_kernel *kernel;

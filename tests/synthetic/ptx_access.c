@@ -70,11 +70,50 @@ static enum shape shape_of(const uint64_t *address, uint32_t n, uint64_t offset,
                           : scattered(address, n, start, offset, size, limit);
 }
 
+/*
+ * Scattered addresses mostly come in runs: rows of a matrix that are no multiple of a chunk long, a warp to a
+ * row. Each piece is looked at by itself.
+ */
+enum { PIECE = 16 };
+
+/* Accesses of lanes one by one, each aligned to its size, so that all of it is in one unit. */
+static void count_lanes(struct ptx_exec *x, const uint64_t *address, uint32_t n, uint64_t offset,
+                        uint32_t size, bool write)
+{
+    const struct ptx_traffic *traffic = x->traffic;
+    uint64_t before = UINT64_MAX, word = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t at = address[i] + offset, piece = (at - x->memory.window_base) / PTX_PIECE;
+        if (piece != before)
+            word = __atomic_load_n(&traffic->seen[piece], __ATOMIC_RELAXED);
+        before = piece;
+        if (ptx_traffic_settled(traffic, word, 1ull << at % PTX_PIECE / PTX_UNIT, write))
+            continue;
+        ptx_traffic_note(x, at, size, write);
+        word = __atomic_load_n(&traffic->seen[piece], __ATOMIC_RELAXED);
+    }
+}
+
+static void count_scattered(struct ptx_exec *x, const uint64_t *address, uint32_t n, uint64_t offset,
+                            uint32_t size, bool write)
+{
+    uint32_t i = 0;
+    for (; i + PIECE <= n; i += PIECE) {
+        uint64_t span = address[i + PIECE - 1] - address[i];
+        if (span == 0 && linear(address + i, PIECE, 0))
+            ptx_traffic_touch(x, address[i] + offset, size, write);
+        else if (span == (PIECE - 1) * (uint64_t)size && linear(address + i, PIECE, size))
+            ptx_traffic_touch(x, address[i] + offset, (uint64_t)PIECE * size, write);
+        else
+            count_lanes(x, address + i, PIECE, offset, size, write);
+    }
+    count_lanes(x, address + i, n - i, offset, size, write);
+}
+
 /* What a group of lanes touches of the window. */
 static inline void count_traffic(struct ptx_exec *x, enum shape shape, const uint64_t *address, uint32_t n,
                                  uint64_t offset, uint32_t size, bool write)
 {
-    uint64_t before = UINT64_MAX;
     switch (shape) {
     case SHAPE_LINEAR:
         ptx_traffic_touch(x, address[0] + offset, (uint64_t)n * size, write);
@@ -83,12 +122,7 @@ static inline void count_traffic(struct ptx_exec *x, enum shape shape, const uin
         ptx_traffic_touch(x, address[0] + offset, size, write);
         break;
     case SHAPE_SCATTERED:
-        for (uint32_t i = 0; i < n; i++) {
-            uint64_t at = address[i] + offset;
-            if (at / PTX_PIECE != before) /* aligned to its size, so all of it is in one */
-                ptx_traffic_touch(x, at, size, write);
-            before = at / PTX_PIECE;
-        }
+        count_scattered(x, address, n, offset, size, write);
         break;
     case SHAPE_OTHER: /* ptx_access_resolve counts */
         break;
@@ -122,12 +156,6 @@ static void load_lane(struct ptx_exec *x, const struct ptx_op *op, uint32_t lane
         put_lane(x->chunk->rows + row_of(op, e), lane, op->row_width,
                  fetch(at + e * op->width, op->width, op->flags & PTX_FLAG_SIGNED));
 }
-
-/*
- * Scattered addresses mostly come in runs: rows of a matrix that are no multiple of a chunk long, a warp to a
- * row. Each piece is looked at by itself.
- */
-enum { PIECE = 16 };
 
 #define LOAD_LOOPS(T, D)                                                                                     \
     static inline __attribute__((always_inline)) void gather_piece_##T##_##D(D *d, const uint64_t *address,  \

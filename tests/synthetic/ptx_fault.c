@@ -128,6 +128,6 @@ char *ptx_access_resolve(struct ptx_exec *x, enum ptx_space space, uint64_t addr
     if (!at)
         ptx_fault_raise(x, address, write,
                         write ? "write of memory that is not mapped" : "read of memory that is not mapped");
-    x->host_bytes[write] += size; /* no cache of the device's keeps it */
+    ptx_traffic_outside(x, address, size, write);
     return at;
 }

@@ -53,6 +53,8 @@ struct ptx_exec {
     uint64_t instructions;
     struct ptx_traffic *traffic;                              /* of the launch, or NULL */
     uint64_t device_pieces[2], host_pieces[2], host_bytes[2]; /* read, written: not yet added to it */
+    uint64_t touched[256];                                    /* pieces it has not been told of */
+    uint32_t touched_count;
     struct ptx_fault *fault;
     sigjmp_buf leave;
 };
@@ -67,20 +69,45 @@ void ptx_fault_watch(struct ptx_exec *x);
 char *ptx_access_resolve(struct ptx_exec *x, enum ptx_space space, uint64_t address, uint32_t size,
                          uint32_t lane, bool write);
 
-/* A piece of the window that this launch has perhaps not touched in this way before. */
-void ptx_traffic_count(struct ptx_exec *x, uint64_t piece, bool write);
+/*
+ * A word of ptx_traffic's seen: the launch's number from bit 34; 32, 33: counted as read, as written; of each
+ * unit, from bit 0: read, from bit 8: written, from bit 16 and 24: the same, and nothing more is to be done
+ * for another such access.
+ */
+enum { PTX_SEEN_WRITE = 8, PTX_SEEN_SETTLED = 16, PTX_SEEN_COUNTED = 32, PTX_SEEN_NUMBER = 34 };
+
+/* An access within one piece that is perhaps the launch's first of its kind there. */
+void ptx_traffic_note(struct ptx_exec *x, uint64_t address, uint32_t size, bool write);
+void ptx_traffic_outside(struct ptx_exec *x, uint64_t address, uint32_t size, bool write);
 void ptx_traffic_add(struct ptx_exec *x);
+
+/* The units of [address, address + size), which lies in one piece. */
+static inline __attribute__((always_inline)) uint64_t ptx_units(uint64_t address, uint64_t size)
+{
+    uint64_t first = address % PTX_PIECE / PTX_UNIT, last = (address + size - 1) % PTX_PIECE / PTX_UNIT;
+    return (2ull << last) - (1ull << first);
+}
+
+static inline __attribute__((always_inline)) bool
+ptx_traffic_settled(const struct ptx_traffic *traffic, uint64_t word, uint64_t units, bool write)
+{
+    return word >> PTX_SEEN_NUMBER == traffic->number &&
+           !(units & ~(word >> (PTX_SEEN_SETTLED + (write ? PTX_SEEN_WRITE : 0))));
+}
 
 static inline __attribute__((always_inline)) void ptx_traffic_touch(struct ptx_exec *x, uint64_t address,
                                                                     uint64_t size, bool write)
 {
     const struct ptx_traffic *traffic = x->traffic;
-    uint64_t piece = (address - x->memory.window_base) / PTX_PIECE;
-    uint64_t last = (address - x->memory.window_base + size - 1) / PTX_PIECE;
-    for (; piece <= last; piece++) {
-        uint32_t seen = __atomic_load_n(&traffic->seen[piece], __ATOMIC_RELAXED);
-        if (seen >> 2 != traffic->number || !(seen & (write ? 2 : 1)))
-            ptx_traffic_count(x, piece, write);
+    while (size) {
+        uint64_t piece = (address - x->memory.window_base) / PTX_PIECE,
+                 left = PTX_PIECE - address % PTX_PIECE;
+        uint64_t here = size < left ? size : left;
+        uint64_t word = __atomic_load_n(&traffic->seen[piece], __ATOMIC_RELAXED);
+        if (!ptx_traffic_settled(traffic, word, ptx_units(address, here), write))
+            ptx_traffic_note(x, address, (uint32_t)here, write);
+        address += here;
+        size -= here;
     }
 }
 

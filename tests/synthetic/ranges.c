@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 pthread_rwlock_t range_lock = PTHREAD_RWLOCK_INITIALIZER;
 
@@ -26,6 +27,13 @@ static size_t lower(uint64_t address)
     return low;
 }
 
+static void forget(struct range *range)
+{
+    if (range->touches)
+        munmap(range->touches, touches_bytes(range->base, range->size));
+    free(range);
+}
+
 struct range *range_add_locked(const struct range *range)
 {
     size_t at = lower(range->base);
@@ -35,6 +43,10 @@ struct range *range_add_locked(const struct range *range)
     if (!copy)
         return NULL;
     *copy = *range;
+    if (range_is_host(range) && !(copy->touches = touches_new(range->base, range->size))) {
+        free(copy);
+        return NULL;
+    }
     copy->id = next_id++;
     pthread_rwlock_wrlock(&range_lock);
     if (count == capacity) {
@@ -42,7 +54,7 @@ struct range *range_add_locked(const struct range *range)
         struct range **grown = realloc(sorted, more * sizeof(struct range *));
         if (!grown) {
             pthread_rwlock_unlock(&range_lock);
-            free(copy);
+            forget(copy);
             return NULL;
         }
         sorted = grown;
@@ -64,7 +76,14 @@ void range_remove_locked(struct range *range)
     count--;
     pthread_rwlock_unlock(&range_lock);
     record_range_gone_locked(range);
-    free(range);
+    forget(range);
+}
+
+void ranges_forget_touches_locked(void)
+{
+    for (size_t i = 0; i < count; i++)
+        if (sorted[i]->touches)
+            madvise(sorted[i]->touches, touches_bytes(sorted[i]->base, sorted[i]->size), MADV_DONTNEED);
 }
 
 struct range *range_find_locked(uint64_t address)

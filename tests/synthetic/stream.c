@@ -22,6 +22,7 @@ struct CUstream_st *stream_new_locked(CUcontext ctx, unsigned flags, int priorit
         object_free_locked(stream);
         return NULL;
     }
+    order_stream_new_locked(stream);
     stream->next = ctx->streams;
     ctx->streams = stream;
     return stream;
@@ -37,6 +38,7 @@ void stream_free_locked(struct CUstream_st *stream)
     }
     if (stream->lane)
         timeline_lane_drop_locked(stream->lane);
+    order_stream_free_locked(stream);
     object_free_locked(stream);
 }
 
@@ -182,6 +184,7 @@ CUresult cuStreamQuery(CUstream handle)
             engine_poke_locked(stream->ctx->device->engine);
             result = CUDA_ERROR_NOT_READY;
         } else {
+            order_host_saw_stream_locked(stream);
             result = stream->ctx->error;
         }
     });

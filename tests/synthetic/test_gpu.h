@@ -120,11 +120,10 @@ static inline size_t free_memory(void)
     return free_bytes;
 }
 
-/* The number after "name": in the report that body leaves behind, run in a child process; -1 where it is not
- * there. */
-static inline long long report_number(void (*body)(void), const char *name)
+/* The report that body leaves behind, run in a child process. */
+static inline void report_text(void (*body)(void), char *text, size_t size)
 {
-    char path[64], key[64], text[65536];
+    char path[64];
     snprintf(path, sizeof(path), "/tmp/synthetic-gpu-test-%d.json", (int)getpid());
     setenv("SYNTHETIC_GPU_REPORT", path, 1);
     pid_t child = fork();
@@ -138,9 +137,16 @@ static inline long long report_number(void (*body)(void), const char *name)
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     FILE *f = fopen(path, "r");
     ck_assert_ptr_nonnull(f);
-    text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+    text[fread(text, 1, size - 1, f)] = 0;
     fclose(f);
     unlink(path);
+}
+
+/* The number after "name": in it; -1 where it is not there. */
+static inline long long report_number(void (*body)(void), const char *name)
+{
+    char key[64], text[65536];
+    report_text(body, text, sizeof(text));
     snprintf(key, sizeof(key), "\"%s\"", name);
     const char *at = strstr(text, key);
     if (!at)

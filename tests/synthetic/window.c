@@ -5,7 +5,7 @@
  * with a GPU. Contiguous frames with equal access are mapped by one mmap, so that adjacent ones merge: a
  * process has 65,530 mappings.
  */
-#include "memory.h"
+#include "touches.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -125,6 +125,7 @@ void window_map_locked(uint64_t address, uint32_t n, uint8_t space, const uint32
     struct page *page = window_page(address);
     for (uint32_t i = 0; i < n; i++)
         page[i] = (struct page){.frame = list[i] + 1, .space = space, .reserved = 1};
+    touches_page_mapped_locked(address, n * PAGE);
 }
 
 /*
@@ -185,6 +186,8 @@ int window_access_locked(uint64_t address, uint64_t size, uint8_t device_access,
     bool host_changes = false;
     for (uint64_t a = address; a < address + size; a += PAGE) {
         struct page *page = window_page(a);
+        if (device_access && !page->device_access)
+            touches_page_granted_locked(a);
         page->device_access = device_access;
         if (host_access >= 0 && page->space == SPACE_HOST) {
             host_changes |= page->host_access != host_access;

@@ -176,7 +176,7 @@ static CUresult run_write_value(const struct value_work *value)
     return CUDA_SUCCESS;
 }
 
-CUresult work_run(const struct work *work, CUcontext ctx, struct work_count *count)
+CUresult work_run(const struct work *work, struct work_count *count, struct touched *touched)
 {
     switch (work->kind) {
     case WORK_COPY:
@@ -186,7 +186,7 @@ CUresult work_run(const struct work *work, CUcontext ctx, struct work_count *cou
     case WORK_WRITE_VALUE:
         return run_write_value(&work->value);
     case WORK_KERNEL:
-        return kernel_run(&work->kernel, ctx, count);
+        return kernel_run(&work->kernel, count, touched);
     default:
         return CUDA_SUCCESS;
     }
