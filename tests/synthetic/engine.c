@@ -10,6 +10,7 @@
  * synchronization behavior": it waits for all blocking streams and they for it, by order of submission.
  */
 #include "clock.h"
+#include "defined.h"
 #include "quiet.h"
 #include "record.h"
 #include "touches.h"
@@ -210,6 +211,8 @@ double engine_run_work_locked(struct engine *engine, const struct work *work, co
     CUresult result = work_run(work, &count, engine->touched);
     driver_acquire();
     touches_note_locked(op, place, work, engine->touched);
+    if (result == CUDA_SUCCESS)
+        defined_note_locked(op, work);
     engine->running = NULL;
     if (result != CUDA_SUCCESS)
         context_fail_locked(ctx, result);
@@ -244,6 +247,7 @@ static void run_op_locked(struct engine *engine, struct op *op)
     case WORK_FREE:
         memory_freed_locked(op);
         touches_note_locked(op, NULL, &op->work, NULL);
+        defined_note_locked(op, &op->work);
         break;
     case WORK_EMPTY:
     case WORK_WAIT_VALUE:

@@ -2,10 +2,11 @@
  * frames.c - physical pages: one sparse memfd per device, PAGE bytes a frame, and one for host memory given
  * out as HOST_NUMA handles. Capacity is a hard limit.
  *
- * A frame that changes hands is filled with FILL, so that nobody lives on another's bytes or on zeros. Frames
- * never used before are filled only in small requests: filling a whole pool of gigabytes would make them
- * real.
+ * A frame that changes hands is filled with POISON, so that nobody lives on another's bytes or on zeros.
+ * Frames never used before are filled only in small requests: filling a whole pool of gigabytes would make
+ * them real.
  */
+#include "defined.h"
 #include "touches.h"
 
 #include <fcntl.h>
@@ -14,7 +15,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FILL 0xa5
 #define FILL_FRESH_MAX 32 /* frames of a request up to which untouched frames are filled too */
 
 enum { FRAME_FRESH, FRAME_FREE, FRAME_USED };
@@ -34,6 +34,12 @@ struct frames *frames_of(uint8_t space)
     return frames;
 }
 
+void *sparse_new(uint64_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 struct frames *frames_new(uint8_t space, size_t bytes)
 {
     struct frames *frames = calloc(1, sizeof(*frames));
@@ -49,8 +55,9 @@ struct frames *frames_new(uint8_t space, size_t bytes)
         goto fail;
     void *view =
         mmap(NULL, frames->count * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, frames->fd, 0);
-    frames->touches = touches_new(0, frames->count * PAGE);
-    if (view == MAP_FAILED || !frames->touches)
+    frames->touches = sparse_new(pieces_of(0, frames->count * PAGE) * sizeof(*frames->touches));
+    frames->defined = sparse_new(pieces_of(0, frames->count * PAGE) * sizeof(*frames->defined));
+    if (view == MAP_FAILED || !frames->touches || !frames->defined)
         goto fail;
     frames->view = view;
     spaces[space_slot(space)] = frames;
@@ -87,11 +94,13 @@ bool frames_take_locked(struct frames *frames, uint32_t n, uint32_t *out)
         if (frames->state[i] == FRAME_USED)
             continue;
         if (frames->state[i] == FRAME_FREE || n <= FILL_FRESH_MAX) {
-            memset(frames->view + i * PAGE, FILL, PAGE);
+            memset(frames->view + i * PAGE, POISON, PAGE);
             frames->real[i] = 1;
         }
-        if (frames->state[i] == FRAME_FREE || frames->space == SPACE_HOST)
+        if (frames->state[i] == FRAME_FREE || frames->space == SPACE_HOST) {
             touches_forget_frames_locked(frames, 1, &i);
+            defined_handed_out_locked(frames, i);
+        }
         frames->state[i] = FRAME_USED;
         out[k++] = i;
     }
@@ -124,5 +133,6 @@ void frames_forget_touches_locked(void)
 {
     for (unsigned i = 0; i < ARRAY_SIZE(spaces); i++)
         if (spaces[i])
-            madvise(spaces[i]->touches, touches_bytes(0, spaces[i]->count * PAGE), MADV_DONTNEED);
+            madvise(spaces[i]->touches, pieces_of(0, spaces[i]->count * PAGE) * sizeof(uint32_t),
+                    MADV_DONTNEED);
 }

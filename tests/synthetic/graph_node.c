@@ -3,6 +3,7 @@
  *
  * All forms of adding and changing a node go through CUgraphNodeParams, the newest one.
  */
+#include "defined.h"
 #include "graph.h"
 
 #include <stdlib.h>
@@ -536,6 +537,7 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *out, CUgraph g
             .address = address, .value = value, .assign = (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0};
         graph->conditional_count++;
         *(unsigned *)window_alias(address) = value;
+        defined_write_locked(address, sizeof(unsigned));
         *out = address;
         result = CUDA_SUCCESS;
     }

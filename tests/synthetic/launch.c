@@ -5,6 +5,7 @@
  * kernel with atomics runs on one thread in block order, so that floating-point sums repeat.
  */
 #include "launch.h"
+#include "defined.h"
 #include "quiet.h"
 #include "touches.h"
 
@@ -259,6 +260,8 @@ static bool is_host_memory(uint64_t address)
 struct watch {
     struct ptx_traffic traffic; /* first member */
     struct touched *touched;
+    uint64_t undefined; /* the lowest address it read that nobody had written, or 0 */
+    uint32_t line;
 };
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -270,11 +273,31 @@ static void note_pieces(struct ptx_traffic *traffic, const uint64_t *pieces, uin
     pthread_mutex_unlock(&watch_lock);
 }
 
-static void note_outside(struct ptx_traffic *traffic, uint64_t address, uint32_t size, bool write)
+static void note_read(struct watch *watch, uint64_t address, uint32_t line)
 {
-    struct touched *touched = ((struct watch *)(void *)traffic)->touched;
+    if (address && (!watch->undefined || address < watch->undefined)) {
+        watch->undefined = address;
+        watch->line = line;
+    }
+}
+
+static void note_undefined(struct ptx_traffic *traffic, uint64_t address, uint64_t units, uint32_t line)
+{
     pthread_mutex_lock(&watch_lock);
-    touched_outside(touched, address, size, write);
+    units = defined_missing(address, units);
+    if (units)
+        note_read((struct watch *)(void *)traffic,
+                  (address & ~(uint64_t)(PTX_PIECE - 1)) + (uint64_t)__builtin_ctzll(units) * 4, line);
+    pthread_mutex_unlock(&watch_lock);
+}
+
+static void note_outside(struct ptx_traffic *traffic, uint64_t address, uint32_t size, bool write,
+                         uint32_t line)
+{
+    struct watch *watch = (struct watch *)(void *)traffic;
+    pthread_mutex_lock(&watch_lock);
+    note_read(watch, defined_outside(address, size, write), line);
+    touched_outside(watch->touched, address, size, write);
     pthread_mutex_unlock(&watch_lock);
 }
 
@@ -292,6 +315,8 @@ CUresult kernel_run(const struct kernel_work *work, struct work_count *count, st
     struct watch watch = {.traffic = {.seen = launch_seen,
                                       .is_host = is_host_memory,
                                       .touched = note_pieces,
+                                      .defined = defined_word,
+                                      .undefined = note_undefined,
                                       .outside = note_outside},
                           .touched = touched};
     uint64_t blocks = (uint64_t)work->grid[0] * work->grid[1] * work->grid[2];
@@ -307,6 +332,15 @@ CUresult kernel_run(const struct kernel_work *work, struct work_count *count, st
     count->bytes = watch.traffic.device_read + watch.traffic.device_written;
     count->host_read = watch.traffic.host_read;
     count->host_written = watch.traffic.host_written;
+    if (watch.undefined) {
+        driver_acquire();
+        report_hazard_locked(
+            "undefined-read",
+            "kernel %s, PTX line %u, reads 0x%llx, which nobody has written since that memory "
+            "changed hands",
+            launch.kernel->name, watch.line, (unsigned long long)watch.undefined);
+        driver_release();
+    }
     if (!error)
         return CUDA_SUCCESS;
     driver_acquire();

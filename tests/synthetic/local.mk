@@ -8,7 +8,7 @@ synthetic_ldflags = -no-undefined -rpath $(abs_top_builddir)/synthetic
 noinst_LTLIBRARIES += %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-ml.la
 
 %C%_libcuda_la_SOURCES = \
-	%D%/api.c %D%/attributes.c %D%/batch.c %D%/capture.c %D%/capture.h %D%/clock.c %D%/clock.h %D%/clock_costs.h %D%/context.c %D%/copy.c %D%/device_runtime.c \
+	%D%/api.c %D%/attributes.c %D%/batch.c %D%/capture.c %D%/capture.h %D%/clock.c %D%/clock.h %D%/clock_costs.h %D%/context.c %D%/copy.c %D%/defined.c %D%/defined.h %D%/device_runtime.c \
 	%D%/driver.h %D%/engine.c %D%/engine.h %D%/entry_points.c %D%/errors.c %D%/event.c %D%/event.h %D%/fault.c %D%/fault.h \
 	%D%/frames.c %D%/function.c %D%/functions.h %D%/graph.c %D%/graph.h %D%/graph_exec.c %D%/graph_node.c %D%/graph_order.c \
 	%D%/graph_run.c %D%/history.c %D%/history.h %D%/host_memory.c %D%/launch.c %D%/launch.h %D%/leaving.c %D%/library.c %D%/memory.c %D%/memory.h \

@@ -41,6 +41,8 @@ static inline uint64_t round_up(uint64_t n, uint64_t to)
 
 /* ---- frames.c: physical pages ---- */
 
+#define POISON 0xa5 /* what memory that changes hands is filled with */
+
 #define SPACE_HOST 0xff /* frames of host memory given out as HOST_NUMA handles */
 
 struct frames {
@@ -54,8 +56,11 @@ struct frames {
     uint8_t *real;     /* per frame: 1 where it has memory behind it, as far as known */
     uint8_t *view;     /* all frames, linear, for filling */
     uint32_t *touches; /* touches.c */
+    uint64_t *defined; /* defined.c: a word for each piece of 256 bytes */
 };
 
+/* Zeroed bytes that take memory where they are used, or NULL; given back with munmap. */
+void *sparse_new(uint64_t bytes);
 struct frames *frames_new(uint8_t space, size_t bytes);
 /* n frames into out, contiguous where possible; false and nothing taken when there are not enough. */
 bool frames_take_locked(struct frames *frames, uint32_t n, uint32_t *out);
@@ -107,7 +112,8 @@ struct range {
     void *owner;
     bool global; /* a module's variable: not the application's to free */
     bool sync_memops;
-    uint32_t *touches; /* of host memory: touches.c */
+    uint32_t *touches;   /* of host memory: touches.c */
+    uint64_t *undefined; /* of host memory: defined.c */
 };
 
 extern pthread_rwlock_t range_lock;
@@ -134,13 +140,12 @@ enum place place_of_locked(uint64_t address, uint64_t size);
 /* Handles not released as often as they were made or retained, and reservations. */
 void vmm_live_locked(size_t *handles, size_t *reservations);
 
-/* ---- touches.c: what a piece of memory remembers of who touched it ---- */
+/* ---- what pieces of memory remember: touches.c, defined.c ---- */
 
-/* For each piece of [base, base + size) that nobody has touched; NULL when out of memory. */
-uint32_t *touches_new(uint64_t base, uint64_t size);
-static inline uint64_t touches_bytes(uint64_t base, uint64_t size)
+/* Pieces of 256 bytes that [base, base + size) lies in. */
+static inline uint64_t pieces_of(uint64_t base, uint64_t size)
 {
-    return ((base + size + 255) / 256 - base / 256) * sizeof(uint32_t);
+    return (base + size + 255) / 256 - base / 256;
 }
 
 /* ---- host_memory.c ---- */

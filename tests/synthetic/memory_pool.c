@@ -9,6 +9,7 @@
  */
 #include "memory_pool.h"
 #include "clock.h"
+#include "defined.h"
 #include "touches.h"
 
 #include <stdlib.h>
@@ -361,6 +362,7 @@ void pool_free_range_locked(struct range *range, uint64_t stream_id, struct op *
     } else {
         block->state = BLOCK_FREE;
         touches_forget_locked(block->base, block->size);
+        defined_free_locked(block->base, block->size);
         block_join(block);
     }
     if (pool->destroyed && !pool->allocations)

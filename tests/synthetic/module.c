@@ -4,6 +4,7 @@
  * An image is PTX text, ended by a NUL byte; images come without a size. Machine code (an ELF cubin or a fat
  * binary) is for GPUs and is refused with CUDA_ERROR_NO_BINARY_FOR_GPU.
  */
+#include "defined.h"
 #include "launch.h"
 
 #include <stdio.h>
@@ -32,6 +33,7 @@ static CUresult place_globals_locked(CUmodule module)
             memcpy(to, globals[i].init, globals[i].size);
         else
             memset(to, 0, globals[i].size);
+        defined_write_locked(module->globals[i], globals[i].size);
     }
     return CUDA_SUCCESS;
 }

@@ -70,8 +70,12 @@ struct ptx_traffic {
     bool (*is_host)(uint64_t address); /* this piece of the window is memory of the host */
     /* Pieces, each once, in any order: (address - window_base) / PTX_PIECE. */
     void (*touched)(struct ptx_traffic *traffic, const uint64_t *pieces, uint32_t count);
-    /* An access outside of the window. */
-    void (*outside)(struct ptx_traffic *traffic, uint64_t address, uint32_t size, bool write);
+    /* The word of a piece that has a bit for each unit of 4 bytes that was ever written; NULL: not known. */
+    uint64_t *(*defined)(uint64_t address);
+    /* Units of it are read that were not, by that line of the kernel's PTX. */
+    void (*undefined)(struct ptx_traffic *traffic, uint64_t address, uint64_t units, uint32_t line);
+    /* An access outside of the window, by that line. */
+    void (*outside)(struct ptx_traffic *traffic, uint64_t address, uint32_t size, bool write, uint32_t line);
     uint64_t device_read, device_written, host_read,
         host_written; /* bytes, each piece counted once, atomic */
 };

@@ -29,9 +29,21 @@ static size_t lower(uint64_t address)
 
 static void forget(struct range *range)
 {
+    uint64_t pieces = pieces_of(range->base, range->size);
     if (range->touches)
-        munmap(range->touches, touches_bytes(range->base, range->size));
+        munmap(range->touches, pieces * sizeof(*range->touches));
+    if (range->undefined)
+        munmap(range->undefined, pieces * sizeof(*range->undefined));
     free(range);
+}
+
+/* What host memory remembers of its use. */
+static bool remember(struct range *range)
+{
+    uint64_t pieces = pieces_of(range->base, range->size);
+    range->touches = sparse_new(pieces * sizeof(*range->touches));
+    range->undefined = sparse_new(pieces * sizeof(*range->undefined));
+    return range->touches && range->undefined;
 }
 
 struct range *range_add_locked(const struct range *range)
@@ -43,8 +55,8 @@ struct range *range_add_locked(const struct range *range)
     if (!copy)
         return NULL;
     *copy = *range;
-    if (range_is_host(range) && !(copy->touches = touches_new(range->base, range->size))) {
-        free(copy);
+    if (range_is_host(copy) && !remember(copy)) {
+        forget(copy);
         return NULL;
     }
     copy->id = next_id++;
@@ -83,7 +95,8 @@ void ranges_forget_touches_locked(void)
 {
     for (size_t i = 0; i < count; i++)
         if (sorted[i]->touches)
-            madvise(sorted[i]->touches, touches_bytes(sorted[i]->base, sorted[i]->size), MADV_DONTNEED);
+            madvise(sorted[i]->touches, pieces_of(sorted[i]->base, sorted[i]->size) * sizeof(uint32_t),
+                    MADV_DONTNEED);
 }
 
 struct range *range_find_locked(uint64_t address)

@@ -80,21 +80,24 @@ END_TEST
 START_TEST(freed_memory_is_reused_in_the_same_stream_at_once)
 {
     CUstream stream;
-    CUdeviceptr p, q;
+    CUdeviceptr p, q, last;
     gpu_start("lazy", 64);
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&last, 256));
     CUmemoryPool pool = new_pool();
     for (unsigned i = 0; i < 50; i++) {
         OK(cuMemAllocFromPoolAsync(&p, 20 * PAGE, pool, stream));
         OK(cuMemsetD32Async(p, i, 64, stream));
         OK(launch_increment(p, 1, stream));
+        OK(launch_copy(last, p, 1, stream));
         OK(cuMemFreeAsync(p, stream));
     }
     OK(cuMemAllocFromPoolAsync(&q, 20 * PAGE, pool, stream));
     ck_assert_uint_eq(q, p);
     ck_assert_uint_eq(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 20 * PAGE);
     OK(cuStreamSynchronize(stream));
-    ck_assert_uint_eq(read_word(q), 50);
+    ck_assert_uint_eq(read_word(last), 50);
+    ck_assert_uint_eq(read_word(q), 0xa5a5a5a5); /* nobody has written it since the free */
 }
 END_TEST
 

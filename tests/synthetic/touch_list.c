@@ -4,12 +4,14 @@
 #include "touch_list.h"
 #include "graph.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TOUCHES (1u << 20)
-#define MOST_NODES (1u << 22)
+#define MOST_TOUCHES (1u << 18)
+#define MOST_NODES (1u << 20)
+#define ROOM_FOR_NODES (4 * MOST_NODES) /* one touch may make many */
 
 /* Somebody who touched something. */
 struct touch {
@@ -32,7 +34,7 @@ struct node {
 
 static struct touch *touches; /* [0] is nobody */
 static struct node *nodes;    /* [0] is the end */
-static size_t touch_count = 1, touch_capacity, node_count = 1, node_capacity;
+static size_t touch_count = 1, node_count = 1;
 static bool lost;
 
 /* The one that is being noted. */
@@ -55,6 +57,13 @@ static struct {
     uint32_t touch, list, result;
     uint64_t read, written;
 } known[256];
+
+int touch_lists_init(void)
+{
+    touches = sparse_new(MOST_TOUCHES * sizeof(*touches));
+    nodes = sparse_new(ROOM_FOR_NODES * sizeof(*nodes));
+    return touches && nodes ? 0 : -ENOMEM;
+}
 
 bool touch_lists_full_locked(void)
 {
@@ -156,15 +165,9 @@ static void report_race(const struct node *other, bool write)
 
 static uint32_t node_new(uint32_t next, uint32_t touch, uint64_t mask, bool write)
 {
-    if (node_count >= node_capacity) {
-        size_t more = node_capacity ? node_capacity * 2 : 4096;
-        struct node *grown = realloc(nodes, more * sizeof(*grown));
-        if (!grown) {
-            touch_lose_locked();
-            return 0;
-        }
-        nodes = grown;
-        node_capacity = more;
+    if (node_count == ROOM_FOR_NODES) {
+        touch_lose_locked();
+        return 0;
     }
     nodes[node_count] = (struct node){.next = next, .touch = touch, .mask = mask, .write = write};
     return (uint32_t)node_count++;
@@ -215,16 +218,6 @@ uint32_t touch_list_after_locked(uint32_t list, uint64_t read, uint64_t written,
 bool touch_begin_locked(const struct op *op, const struct node_place *place, const struct work *work,
                         uint64_t bytes)
 {
-    if (touch_count >= touch_capacity) {
-        size_t more = touch_capacity ? touch_capacity * 2 : 1024;
-        struct touch *grown = realloc(touches, more * sizeof(*grown));
-        if (grown) {
-            touches = grown;
-            touch_capacity = more;
-        } else {
-            touch_lose_locked();
-        }
-    }
     if (lost)
         return false;
     struct touch *touch = &touches[touch_count];

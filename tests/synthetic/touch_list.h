@@ -11,6 +11,8 @@
 
 #include "touches.h"
 
+/* 0 or -errno. */
+int touch_lists_init(void);
 /* There are so many that all have to be forgotten: by whoever holds numbers of them, then by
  * touch_lists_clear. */
 bool touch_lists_full_locked(void);

@@ -15,22 +15,11 @@
 static uint32_t *page_users;   /* by page of the window: a list */
 static uint64_t *page_granted; /* the number of the last operation submitted before it gave access */
 
-static void *large(uint64_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
-}
-
 int touches_init(void)
 {
-    page_users = large(WINDOW_BYTES / PAGE * sizeof(*page_users));
-    page_granted = large(WINDOW_BYTES / PAGE * sizeof(*page_granted));
-    return page_users && page_granted ? 0 : -ENOMEM;
-}
-
-uint32_t *touches_new(uint64_t base, uint64_t size)
-{
-    return large(touches_bytes(base, size));
+    page_users = sparse_new(WINDOW_BYTES / PAGE * sizeof(*page_users));
+    page_granted = sparse_new(WINDOW_BYTES / PAGE * sizeof(*page_granted));
+    return page_users && page_granted ? touch_lists_init() : -ENOMEM;
 }
 
 /* ---- memory ---- */
