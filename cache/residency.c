@@ -328,13 +328,14 @@ static int copy_in(struct cache *cache, struct segment *segment, unsigned first,
     else
         error = copy_pieces(cache, segment, first, count, false);
     edges_add(&segment->slot->read, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
+    /* Half queued as well: its address is not to be bound anew before. */
+    edges_add(&segment->ready, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
     for (unsigned i = first; error && i < first + count; i++) /* a copy half queued still writes the frames */
         if (segment->piece[i].frame && !segment->piece[i].filled)
             edges_add(&segment->piece[i].frame->edges, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
     if (error)
         return error;
     (void)stream_record(&cache->streams, STREAM_IN);
-    edges_add(&segment->ready, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
     cache->statistics.fills++;
     return 0;
 }
