@@ -129,6 +129,7 @@ void cache_audit(struct cache *cache, struct cache_audit *audit)
     listed_resident++;
     DL_FOREACH(cache->idle, segment)
     listed_idle++;
+    audit->held.slots += cache->verify.scratch[0] ? 2 : 0;
     audit->unended += cache->in_flight;
     audit->held.reservations = cache->segments.windows;
     loans_audit(cache, audit, &sums.slot_bytes);

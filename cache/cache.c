@@ -33,6 +33,12 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->changed, NULL);
     error = streams_init(&cache->streams, ops, &cache->statistics);
+    if (!error && config->verify) {
+        error = verify_init(&cache->verify, ops, &cache->statistics, config->frame_size, config->verify_ctx,
+                            config->mismatch);
+        if (error)
+            streams_destroy(&cache->streams);
+    }
     if (error) {
         free(cache);
         return error;
@@ -67,6 +73,7 @@ void cache_destroy(struct cache *cache)
     }
     frames_destroy_free(&cache->frames);
     slots_destroy(&cache->slots);
+    verify_fini(&cache->verify);
     stall_fini(&cache->stall);
     segments_destroy(&cache->segments);
     streams_destroy(&cache->streams);

@@ -18,6 +18,7 @@
 #include "cache/device_ops.h"
 #include "cache/statistics.h"
 #include "cache/stream.h"
+#include "cache/verify.h"
 
 struct cache;
 struct segment;
@@ -62,6 +63,9 @@ struct cache_config {
     bool follow;                         /* look for rounds that repeat, and follow schedules made for them */
     const struct cache_planner *planner; /* NULL: there is none */
     bool prefetch;                       /* plans bring in what operations are going to need, ahead of them */
+    bool verify;                         /* verify.h; mismatch must not return */
+    void *verify_ctx;
+    void (*mismatch)(void *ctx, const struct cache_mismatch *mismatch);
     unsigned ahead; /* frames that may come in ahead of their use, 0: as many as there is room for */
 };
 

@@ -37,6 +37,10 @@ struct device_ops {
     int (*stream_destroy)(void *ctx, uint64_t stream);
     int (*copy)(void *ctx, uint64_t stream, uint64_t dst, uint64_t src, uint64_t size);
 
+    /* Called once all before it in the stream has completed, by a thread of the device's; calls none of
+     * these. */
+    int (*host_function)(void *ctx, uint64_t stream, void (*function)(void *data), void *data);
+
     int (*event_create)(void *ctx, uint64_t *event);
     int (*event_destroy)(void *ctx, uint64_t event);
     int (*event_record)(void *ctx, uint64_t event, uint64_t stream);

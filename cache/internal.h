@@ -25,6 +25,7 @@ struct cache {
     struct cache_config config;
     struct statistics statistics;
     struct stall stall;
+    struct verify verify;
     struct dearest dearest;
     struct streams streams;
     struct frames frames;

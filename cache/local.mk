@@ -78,5 +78,7 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/stream.c \
 	%D%/stream.h \
 	%D%/timing.c \
-	%D%/timing.h
+	%D%/timing.h \
+	%D%/verify.c \
+	%D%/verify.h
 libhbmspill_la_LIBADD += %D%/libcache.la

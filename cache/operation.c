@@ -221,8 +221,11 @@ int op_begin_placed(struct cache *cache, struct cache_op *op)
     }
     op_note_contents(cache, op);
     for (unsigned i = 0; i < op->count; i++)
-        if (op->touched[i].in_slot)
+        if (op->touched[i].in_slot) {
             op->touched[i].segment->slot_pins++;
+            if (op->touched[i].access & CACHE_WRITE)
+                verify_forget(op->touched[i].segment->slot);
+        }
     cache->in_flight++;
     if (cache->timing.on && !cache->streams.stream[op->stream].key.thread)
         op->timed = timing_before(&cache->timing, cache->streams.stream[op->stream].key.handle);

@@ -170,8 +170,14 @@ static int copy_run(struct cache *cache, const struct segment *segment, unsigned
     uint64_t slot = (uint64_t)(uintptr_t)segment->slot->memory + offset;
     uint64_t address = segment->address + offset;
 
-    return ops->copy(ops->ctx, cache->streams.stream[out ? STREAM_OUT : STREAM_IN].key.handle,
-                     out ? slot : address, out ? address : slot, size);
+    uint64_t stream = cache->streams.stream[out ? STREAM_OUT : STREAM_IN].key.handle;
+    int error = 0;
+
+    if (out || cache->config.mutation != CACHE_MUTATION_SKIP_COPY_IN)
+        error = ops->copy(ops->ctx, stream, out ? slot : address, out ? address : slot, size);
+    for (unsigned i = first; i < end && !error; i++)
+        error = verify_piece(&cache->verify, stream, segment, i, out);
+    return error;
 }
 
 /* Whether a piece is to be copied, out or in. */
@@ -323,10 +329,7 @@ static int copy_in(struct cache *cache, struct segment *segment, unsigned first,
         return error;
     if (cache->config.mutation == CACHE_MUTATION_FLIP_SLOT_BIT)
         flip_slot_bit(cache, segment, first);
-    if (cache->config.mutation == CACHE_MUTATION_SKIP_COPY_IN)
-        stream_submitted(&cache->streams, STREAM_IN);
-    else
-        error = copy_pieces(cache, segment, first, count, false);
+    error = copy_pieces(cache, segment, first, count, false);
     edges_add(&segment->slot->read, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
     /* Half queued as well: its address is not to be bound anew before. */
     edges_add(&segment->ready, STREAM_IN, cache->streams.stream[STREAM_IN].seq);

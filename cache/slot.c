@@ -24,6 +24,7 @@ struct slot *slots_take(struct slots *slots, uint64_t size)
 void slots_give(struct slots *slots, struct slot *slot)
 {
     slots->used -= slot->size;
+    verify_forget(slot);
     LL_PREPEND(slots->free, slot);
 }
 
@@ -65,6 +66,12 @@ int slots_reserve(struct slots *slots, struct streams *streams, uint64_t size, s
     return 0;
 }
 
+static void slot_free(struct slot *slot)
+{
+    free(slot->sums);
+    free(slot);
+}
+
 int slots_make(struct slots *slots, uint64_t size, struct slot **evicted, struct slot **out)
 {
     struct slot *slot, *next, *refused = NULL;
@@ -77,7 +84,7 @@ int slots_make(struct slots *slots, uint64_t size, struct slot **evicted, struct
             error = failed;
             LL_PREPEND(refused, slot);
         } else {
-            free(slot);
+            slot_free(slot);
         }
     }
     *evicted = refused;
@@ -117,7 +124,7 @@ void slots_destroy(struct slots *slots)
         next = slot->next;
         slots->ops->host_free(slots->ops->ctx, slot->memory);
         slots->held -= slot->size;
-        free(slot);
+        slot_free(slot);
     }
     slots->free = NULL;
 }

@@ -7,13 +7,16 @@
 #define HBMSPILL_CACHE_SLOT_H
 
 #include "cache/stream.h"
+#include "cache/verify.h"
 
 struct slot {
     void *memory;
     uint64_t size;
-    struct edges written; /* a reader comes after these */
-    struct edges read;    /* a writer comes after these and `written' */
-    struct slot *next;    /* in the pool of free ones */
+    struct edges written;  /* a reader comes after these */
+    struct edges read;     /* a writer comes after these and `written' */
+    struct slot *next;     /* in the pool of free ones */
+    struct slot_sum *sums; /* verify.h, or NULL */
+    unsigned sum_count;
 };
 
 struct slots {

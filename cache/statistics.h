@@ -31,6 +31,7 @@
     X(bytes_in, "bytes", "moved host to HBM by the shim")                                                    \
     X(measured_bytes_in, "bytes", "moved host to HBM to measure the link")                                   \
     X(measured_bytes_out, "bytes", "moved HBM to host to measure the link")                                  \
+    X(verified_bytes, "bytes", "read back from HBM to be verified")                                          \
     X(copies_waited_for, "count", "operations that were made to wait for a copy of ours, in or out")         \
     X(waited_bytes, "bytes", "what they touched that was waited for")                                        \
     X(waits_timed, "count", "of these waits, those that were timed")                                         \

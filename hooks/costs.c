@@ -6,6 +6,7 @@
 #include "shim/log.h"
 #include "shim/options.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -18,7 +19,7 @@ enum {
 
 bool costs_wanted(void)
 {
-    return log_wants(LOG_INFO) || options_get()->stats.text[0];
+    return log_wants(LOG_INFO) || options_get()->stats.text[0] || options_get()->verify == 1;
 }
 
 void costs_note_allocation(struct gpu *gpu, uint64_t address, uint64_t size)
@@ -29,7 +30,7 @@ void costs_note_allocation(struct gpu *gpu, uint64_t address, uint64_t size)
     if (!costs_wanted())
         return;
     is_short = cache_under_pressure(gpu->cache);
-    if (!is_short && size < gpu->hbm_limit / LARGE_SHARE)
+    if (!is_short && size < gpu->hbm_limit / LARGE_SHARE && options_get()->verify != 1)
         return;
     site = callsite_take(size);
     if (site)
@@ -202,4 +203,19 @@ void costs_log(void)
     for (unsigned i = 0; i < count; i++)
         log_row(&costs[i], skip);
     symbols_done();
+}
+
+void costs_mismatch(void *unused, const struct cache_mismatch *mismatch)
+{
+    char site[900];
+
+    (void)unused;
+    site_text(mismatch->site, 0, site, sizeof site);
+    log_line(
+        LOG_ERROR, "verify",
+        "the allocation at 0x%llx (%llu bytes, made in %s) %s: %llu bytes at 0x%llx have another checksum",
+        (unsigned long long)mismatch->address, (unsigned long long)mismatch->size, site,
+        mismatch->out ? "was not moved out as it is" : "did not come back as it was moved out",
+        (unsigned long long)mismatch->piece_size, (unsigned long long)mismatch->piece);
+    abort();
 }

@@ -21,6 +21,9 @@ bool costs_wanted(void);
 /* An allocation of ours was made; takes its call site if it may matter. */
 void costs_note_allocation(struct gpu *gpu, uint64_t address, uint64_t size);
 
+/* A piece of memory is not what it should be (HBMSPILL_VERIFY): says so, and ends the process. Any thread. */
+__attribute__((noreturn)) void costs_mismatch(void *unused, const struct cache_mismatch *mismatch);
+
 /* The list of the dearest as a JSON value. */
 void costs_put_json(struct text *text);
 /* The same as a table, in lines of the log at info. */

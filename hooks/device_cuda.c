@@ -129,6 +129,11 @@ static int cuda_copy(void *ctx, uint64_t stream, uint64_t dst, uint64_t src, uin
     return RELAXED(ctx, cuMemcpyAsync(dst, src, size, (CUstream)(uintptr_t)stream));
 }
 
+static int cuda_host_function(void *ctx, uint64_t stream, void (*function)(void *), void *data)
+{
+    return RELAXED(ctx, cuLaunchHostFunc((CUstream)(uintptr_t)stream, function, data));
+}
+
 static int cuda_event_create(void *ctx, uint64_t *event)
 {
     struct gpu *gpu = ctx;
@@ -208,6 +213,7 @@ void device_cuda_init(struct gpu *gpu)
                                    .stream_create = cuda_stream_create,
                                    .stream_destroy = cuda_stream_destroy,
                                    .copy = cuda_copy,
+                                   .host_function = cuda_host_function,
                                    .event_create = cuda_event_create,
                                    .event_destroy = cuda_event_destroy,
                                    .event_record = cuda_event_record,

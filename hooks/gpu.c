@@ -1,5 +1,6 @@
 #include "hooks/gpu.h"
 #include "hooks/capture.h"
+#include "hooks/costs.h"
 #include "hooks/held.h"
 #include "hooks/host_memory.h"
 #include "hooks/planner.h"
@@ -252,6 +253,8 @@ static struct gpu *make(CUdevice device)
                                   .prefetch = options->prefetch == 1,
                                   .ahead = options->ahead,
                                   .strict = options->strict == 1,
+                                  .verify = options->verify == 1,
+                                  .mismatch = costs_mismatch,
                                   .mutation = mutation(options->test_mutation.text),
                                   .follow = options->plan.kind != PLAN_OFF,
                                   .planner = planner_get()};
@@ -259,7 +262,7 @@ static struct gpu *make(CUdevice device)
     struct gpu *gpu;
     int vmm = 0;
 
-    if (!has_functions())
+    if (!has_functions() || (config.verify && !hbmspill_real.cuLaunchHostFunc))
         return unmanaged(device, "the driver lacks virtual memory management or streams");
     if (hbmspill_real.cuDeviceGetAttribute(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
                                            device) != CUDA_SUCCESS ||

@@ -82,6 +82,8 @@ struct option_plan {
       "short")                                                                                               \
     X(strict, choice, "HBMSPILL_STRICT", "0", "0|1", false,                                                  \
       "1: a spilled address is unmapped at once, so that a missed access faults")                            \
+    X(verify, choice, "HBMSPILL_VERIFY", "0", "0|1", false,                                                  \
+      "1: what comes back is compared with what was moved out; a difference ends the process")               \
     X(policy, choice, "HBMSPILL_POLICY", "nextuse", "lru|bip|nextuse", false,                                \
       "what is spilled first: the least recently used; the same, but what came in last before that; or "     \
       "what "                                                                                                \

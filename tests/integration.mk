@@ -18,6 +18,7 @@ integration_tests = \
 	%D%/integration/test_rounds \
 	%D%/integration/test_streams \
 	%D%/integration/test_threads \
+	%D%/integration/test_verify \
 	%D%/integration/test_window
 check_PROGRAMS += $(integration_tests)
 TESTS += $(integration_tests)
@@ -126,6 +127,11 @@ EXTRA_%C%_integration_test_planner_DEPENDENCIES = cache/tools/hbmspill-plan$(EXE
 %C%_integration_test_rounds_SOURCES = %D%/integration/test_rounds.c
 %C%_integration_test_rounds_CFLAGS = $(integration_cflags)
 %C%_integration_test_rounds_LDADD = $(integration_libs)
+
+%C%_integration_test_verify_SOURCES = %D%/integration/test_verify.c %D%/integration/fault_graphs.c \
+	%D%/integration/fault_job.h %D%/integration/fault_jobs.c %D%/integration/fault_jobs.h
+%C%_integration_test_verify_CFLAGS = $(integration_cflags)
+%C%_integration_test_verify_LDADD = $(integration_libs)
 
 %C%_integration_test_window_SOURCES = %D%/integration/test_window.c
 %C%_integration_test_window_CFLAGS = $(integration_cflags)

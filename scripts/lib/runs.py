@@ -167,7 +167,7 @@ def disagreements(run, hbm):
         agree(f"peak device bytes, of which up to {pages} are the driver's own", peak, stats["peak_hbm_bytes"])
     moved = {
         "h2d_bytes": ("bytes_in", "measured_bytes_in"),
-        "d2h_bytes": ("bytes_out", "measured_bytes_out"),
+        "d2h_bytes": ("bytes_out", "measured_bytes_out", "verified_bytes"),
     }
     for kind in ("h2d_bytes", "d2h_bytes", "d2d_bytes", "h2h_bytes"):
         agree(kind, report[kind], stats[kind] + sum(stats[name] for name in moved.get(kind, ())))

@@ -39,6 +39,10 @@ void fault_job_plain(void)
     REQUIRE(((uint32_t *)own.pinned)[0] == 0x09090909 && ((uint32_t *)own.pinned)[1] == 7);
     check(0);
     check(2);
+    for (unsigned i = 4; i < COUNT; i++) /* back comes what was written in the host tier, if it was */
+        copy(i, i % 4 < 2 ? 0 : 2, stream);
+    check(5);
+    check(6);
     for (unsigned i = 0; i < COUNT; i++)
         free_one(i, stream);
     for (unsigned i = 0; i < COUNT; i++) { /* nothing was lost by it: as much can be had again */

@@ -177,7 +177,8 @@ static void check_bytes(const struct outcome *of)
     ck_assert_uint_eq(outcome_number(report_json, "d2h_bytes"),
                       outcome_number(statistics_json, "d2h_bytes") +
                           outcome_number(statistics_json, "bytes_out") +
-                          outcome_number(statistics_json, "measured_bytes_out"));
+                          outcome_number(statistics_json, "measured_bytes_out") +
+                          outcome_number(statistics_json, "verified_bytes"));
     ck_assert_uint_eq(outcome_number(report_json, "d2d_bytes"), outcome_number(statistics_json, "d2d_bytes"));
 }
 

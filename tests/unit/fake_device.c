@@ -289,6 +289,16 @@ static int fake_copy(void *ctx, uint64_t stream, uint64_t dst, uint64_t src, uin
     return 0;
 }
 
+static int fake_host_function(void *ctx, uint64_t stream, void (*function)(void *), void *data)
+{
+    struct fake_device *fake = ctx;
+    GUARD(fake);
+
+    FAIL(host_function, -EIO);
+    enqueue(fake, stream, &(struct fake_op){.kind = FAKE_HOST, .function = function, .data = data});
+    return 0;
+}
+
 static void event_make(struct fake_device *fake, uint64_t *event)
 {
     if (fake->events == fake->event_capacity) {
@@ -462,6 +472,9 @@ static void run_one(struct fake_device *fake, unsigned stream)
         if (fake->done[op->event] < op->version)
             fake->done[op->event] = op->version;
         break;
+    case FAKE_HOST:
+        op->function(op->data);
+        break;
     case FAKE_WAIT:
         break;
     }
@@ -526,6 +539,7 @@ void fake_init(struct fake_device *fake, uint64_t hbm, uint64_t host, uint64_t s
                 .stream_create = fake_stream_create,
                 .stream_destroy = fake_stream_destroy,
                 .copy = fake_copy,
+                .host_function = fake_host_function,
                 .event_create = fake_event_create,
                 .event_destroy = fake_event_destroy,
                 .event_record = fake_event_record,

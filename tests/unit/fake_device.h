@@ -29,14 +29,16 @@ struct fake_mapping {
 };
 
 struct fake_op {
-    enum { FAKE_COPY, FAKE_KERNEL, FAKE_RECORD, FAKE_WAIT } kind;
+    enum { FAKE_COPY, FAKE_KERNEL, FAKE_RECORD, FAKE_WAIT, FAKE_HOST } kind;
     uint64_t dst, src, size;        /* copy */
     uint64_t buffers[FAKE_BUFFERS]; /* kernel: each gets `value', after `expect' was found, by fake_value */
     uint64_t bytes[FAKE_BUFFERS];
     uint64_t expect[FAKE_BUFFERS]; /* 0: not checked */
     uint64_t value[FAKE_BUFFERS];  /* 0: only read */
     unsigned count;
-    uint64_t event, version; /* record, wait */
+    uint64_t event, version;  /* record, wait */
+    void (*function)(void *); /* host */
+    void *data;
     struct fake_op *next;
 };
 
@@ -54,6 +56,7 @@ struct fake_op {
     X(stream_create)                                                                                         \
     X(stream_destroy)                                                                                        \
     X(copy)                                                                                                  \
+    X(host_function)                                                                                         \
     X(event_create)                                                                                          \
     X(event_destroy)                                                                                         \
     X(event_record)                                                                                          \
