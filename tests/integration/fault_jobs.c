@@ -126,6 +126,7 @@ void fault_job_pools(void)
     TRY(cuMemMap(own.reserved, BYTES, 0, own.handle, 0));
     own.mapped = own.reserved;
     TRY(cuMemSetAccess(own.mapped, BYTES, &access, 1));
+    TRY(cuCtxSynchronize()); /* what follows is in the legacy stream, which does not wait for another */
     TRY(cuMemcpy(own.mapped, own.memory[0], sizeof sink));
     TRY(cuMemcpyDtoH(sink, own.mapped, sizeof sink));
     look(sink, seeds[0], 0);
