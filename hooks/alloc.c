@@ -61,7 +61,7 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
         CUresult passed_status = RETRY_AFTER_ROOM(size, call);                                               \
         if (passed_status == CUDA_SUCCESS) {                                                                 \
             note;                                                                                            \
-            outside_make_room(0);                                                                            \
+            outside_make_room(gpu_current(), 0);                                                             \
         }                                                                                                    \
         passed_status;                                                                                       \
     })
@@ -75,7 +75,7 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *out, size_t size)
     if (managed_alloc(out, size, &status))
         return status;
     return PASSED_ALLOC(size, hbmspill_real.cuMemAlloc_v2(out, size),
-                        outside_add(OUTSIDE_ADDRESS, *out, size));
+                        outside_add(gpu_current(), OUTSIDE_ADDRESS, *out, size));
 }
 
 /* Rows start at multiples of the driver's own pitch alignment. */
@@ -96,7 +96,7 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, 
         return status;
     }
     return PASSED_ALLOC(row * height, hbmspill_real.cuMemAllocPitch_v2(out, pitch, width, height, element),
-                        outside_add(OUTSIDE_ADDRESS, *out, *pitch * height));
+                        outside_add(gpu_current(), OUTSIDE_ADDRESS, *out, *pitch * height));
 }
 
 CUresult hook_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)

@@ -55,9 +55,8 @@ static void tell(struct held *dropped)
     free(dropped);
 }
 
-void outside_add(enum outside_kind kind, uint64_t value, uint64_t bytes)
+void outside_add(struct gpu *gpu, enum outside_kind kind, uint64_t value, uint64_t bytes)
 {
-    struct gpu *gpu = gpu_current();
     struct held *held;
 
     if (!gpu)
@@ -159,9 +158,8 @@ void outside_unmap(uint64_t address, uint64_t size)
     }
 }
 
-void outside_make_room(uint64_t bytes)
+void outside_make_room(struct gpu *gpu, uint64_t bytes)
 {
-    struct gpu *gpu = gpu_current();
     struct cache_usage usage;
     bool entered;
 
@@ -175,9 +173,8 @@ void outside_make_room(uint64_t bytes)
     gpu_leave(entered);
 }
 
-bool retry_make_room(uint64_t bytes)
+bool retry_make_room(struct gpu *gpu, uint64_t bytes)
 {
-    struct gpu *gpu = gpu_current();
     uint64_t released;
     bool entered;
 

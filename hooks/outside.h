@@ -11,8 +11,8 @@
 
 enum outside_kind { OUTSIDE_ADDRESS, OUTSIDE_HANDLE, OUTSIDE_POOL };
 
-/* The current device's; nothing is noted while it has no gpu. */
-void outside_add(enum outside_kind kind, uint64_t key, uint64_t bytes);
+/* Nothing is noted for a device that has no gpu (NULL) yet. */
+void outside_add(struct gpu *gpu, enum outside_kind kind, uint64_t key, uint64_t bytes);
 void outside_remove(enum outside_kind kind, uint64_t key);
 /* A handle's memory lives on while it is mapped. */
 void outside_map(uint64_t address, uint64_t handle);
@@ -25,6 +25,6 @@ void outside_pool(CUmemoryPool pool);
  * Before `bytes' are asked of the driver in one piece: frames make way where the limit would be passed. Small
  * pieces mostly come out of what a pool holds already, so for them it is done afterwards, with 0, if at all.
  */
-void outside_make_room(uint64_t bytes);
+void outside_make_room(struct gpu *gpu, uint64_t bytes);
 
 #endif

@@ -8,14 +8,17 @@
 
 #include "hooks/gpu.h"
 
-/* Gives back at least `bytes' of the current device's frames (0: as much as such a call may need). False:
- * none were. */
-bool retry_make_room(uint64_t bytes);
+/* Gives back at least `bytes' of the gpu's frames (0: as much as such a call may need). False: none were. */
+bool retry_make_room(struct gpu *gpu, uint64_t bytes);
 
-#define RETRY_AFTER_ROOM(bytes, call)                                                                        \
+/* For a call that takes memory of the current device. */
+#define RETRY_AFTER_ROOM(bytes, call) RETRY_AFTER_ROOM_OF(gpu_current(), bytes, call)
+
+/* The same where the call says which device's: it need not be the current one, nor any be current. */
+#define RETRY_AFTER_ROOM_OF(gpu, bytes, call)                                                                \
     ({                                                                                                       \
         CUresult retry_status = (call);                                                                      \
-        if (retry_status == CUDA_ERROR_OUT_OF_MEMORY && shim_active() && retry_make_room(bytes))             \
+        if (retry_status == CUDA_ERROR_OUT_OF_MEMORY && shim_active() && retry_make_room(gpu, bytes))        \
             retry_status = (call);                                                                           \
         retry_status;                                                                                        \
     })

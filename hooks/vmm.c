@@ -10,16 +10,18 @@
 CUresult hook_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
                           unsigned long long flags)
 {
+    struct gpu *gpu; /* of the device that is asked for: a thread without a context may ask */
     CUresult status;
 
     if (!shim_active() || !prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return hbmspill_real.cuMemCreate(handle, size, prop, flags);
     count_add(allocations, 1);
     count_add(passed_allocations, 1);
-    outside_make_room(size);
-    status = RETRY_AFTER_ROOM(size, hbmspill_real.cuMemCreate(handle, size, prop, flags));
+    gpu = gpu_of_device(prop->location.id);
+    outside_make_room(gpu, size);
+    status = RETRY_AFTER_ROOM_OF(gpu, size, hbmspill_real.cuMemCreate(handle, size, prop, flags));
     if (status == CUDA_SUCCESS)
-        outside_add(OUTSIDE_HANDLE, *handle, size);
+        outside_add(gpu, OUTSIDE_HANDLE, *handle, size);
     return status;
 }
 

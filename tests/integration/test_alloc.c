@@ -342,6 +342,9 @@ static void second_context(void)
 /* Without a context nothing can be allocated, and nothing breaks; with a null pointer neither. */
 static void no_context(void)
 {
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemGenericAllocationHandle handle[3];
     CUdeviceptr at[BUFFERS], none = 0;
 
     cuda_start();
@@ -354,6 +357,17 @@ static void no_context(void)
     REQUIRE(!none, "an output was set");
     for (unsigned i = 0; i < BUFFERS; i++)
         CU(cuMemAlloc(&at[i], size_of(i)));
+    fill_and_check(at, BUFFERS);
+    /* Memory of a device can be made without a context: frames make way for it, which hold all of it now. */
+    CU(cuCtxSetCurrent(NULL));
+    for (unsigned i = 0; i < 3; i++)
+        CU(cuMemCreate(&handle[i], 4 * MIB, &prop, 0));
+    CU(cuCtxSetCurrent(job_context()));
+    fill_and_check(at, BUFFERS);
+    CU(cuCtxSetCurrent(NULL));
+    for (unsigned i = 0; i < 3; i++)
+        CU(cuMemRelease(handle[i]));
+    CU(cuCtxSetCurrent(job_context()));
     fill_and_check(at, BUFFERS);
 }
 
