@@ -162,7 +162,8 @@ static void own_handles(void)
     }
 }
 
-/* Frees that are wrong: refused as the driver refuses them, and nothing is lost by it. */
+/* Frees that are wrong (report: foreign_ptr): refused as the driver refuses them, and nothing is lost by it.
+ */
 static void wrong_frees(void)
 {
     CUdeviceptr at[BUFFERS];
@@ -339,7 +340,8 @@ static void second_context(void)
     CU(cuCtxSetCurrent(job_context()));
 }
 
-/* Without a context nothing can be allocated, and nothing breaks; with a null pointer neither. */
+/* (Report: no_context.) Without a context nothing can be allocated, and nothing breaks; with a null pointer
+ * neither. */
 static void no_context(void)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,

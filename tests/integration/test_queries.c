@@ -1,6 +1,7 @@
 /*
  * What the job is told: how much memory there is, what an address is; and that without spilling, by
- * HBMSPILL=observe or off, the driver is asked for exactly what the job asked for.
+ * HBMSPILL=observe or off, the driver is asked for exactly what the job asked for. Reports: null_out,
+ * foreign_ptr, exit.
  */
 #include "tests/integration/job.h"
 #include "tests/integration/scenario.h"

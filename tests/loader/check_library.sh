@@ -1,6 +1,6 @@
 #!/bin/sh
 # What the preload library must be for every process it is loaded into: it needs libc alone, exports dlsym alone,
-# takes no static TLS and has no text relocations.
+# (Report: tls.) takes no static TLS and has no text relocations.
 # usage: check_library.sh LIBRARY
 set -u
 library=${1:-.libs/libhbmspill.so}

@@ -1,6 +1,6 @@
 /*
  * probe.c - what a job sees of the loader: run under LD_PRELOAD by tests/unit/test_loader.c, one case per
- * run.
+ * run. Reports: prefix, fork, null_out.
  */
 #include "tests/loader/probe.h"
 

@@ -640,7 +640,8 @@ START_TEST(test_program_obeys_its_limit)
 }
 END_TEST
 
-/* Started on a cycle that nobody writes; the process it is to end with pauses, or has ended. */
+/* (Report: killed.) Started on a cycle that nobody writes; the process it is to end with pauses, or has
+ * ended. */
 START_TEST(test_program_ends_with_the_job)
 {
     char number[16];

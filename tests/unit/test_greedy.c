@@ -426,8 +426,8 @@ START_TEST(test_part_leaves)
 END_TEST
 
 /*
- * Rounds of few operations whose buffers outlive them: more of one buffer are alive at once than fit, and no
- * link has time before the first operation ends. Comes to an end, with a schedule that fits.
+ * (Report: hang.) Rounds of few operations whose buffers outlive them: more of one buffer are alive at once
+ * than fit, and no link has time before the first operation ends. Comes to an end, with a schedule that fits.
  */
 START_TEST(test_lives_longer_than_rounds)
 {

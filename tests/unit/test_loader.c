@@ -1,6 +1,8 @@
 /*
  * test_loader.c - the preload library in programs: what they see (tests/loader/probe.c) and what is said.
  *
+ * Reports: rtld_next, shell, silent.
+ *
  * LOADER_DIR is where the helpers were built; libtool leaves shared libraries in .libs below.
  */
 #include "tests/loader/run.h"
