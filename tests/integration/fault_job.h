@@ -156,6 +156,8 @@ static inline void allocate(unsigned i, CUstream stream)
         TRY(cuMemAllocAsync(&own.memory[i], BYTES, stream));
     else
         TRY(cuMemAlloc(&own.memory[i], BYTES));
+    if (getenv("WHOLE")) /* written to the end, as what is not written has no right contents */
+        TRY(cuMemsetD32Async(own.memory[i], i, WORDS, stream));
 }
 
 /* One that failed and one that is tried again must not be taken for freed twice. */

@@ -1,6 +1,6 @@
 /*
- * HBMSPILL_VERIFY=1: a job is as right as without; and whatever happens to a piece in its slot, and where a
- * copy in is left out, the process ends before the job could use it, and says which allocation
+ * HBMSPILL_VERIFY=1: a job is as right as without; and whatever happens to a piece in its slot or on the way,
+ * and where a copy in is left out, the process ends before the job could use it, and says which allocation
  * it was.
  */
 #include "tests/integration/fault_jobs.h"
@@ -17,7 +17,7 @@ static const struct scenario scenarios[] = {
     {.name = "rounds", .job = fault_job_rounds, .hbm = "24M"},
     {.name = "graphs", .job = fault_job_graphs, .hbm = "24M"},
 };
-enum { SCENARIOS = sizeof scenarios / sizeof *scenarios, ABORTED = 128 + SIGABRT };
+enum { SCENARIOS = sizeof scenarios / sizeof *scenarios, ABORTED = 128 + SIGABRT, FAULTS = 20 };
 
 static const struct outcome *run(const struct scenario *scenario, const char *schedule, const char *more)
 {
@@ -63,9 +63,35 @@ static void mutations(void)
     }
 }
 
+/*
+ * Of the library's copies every one that is not of a measurement of the link, which nobody reads. What is
+ * wrong is the middle of the copy: of a piece nothing that the job looks at, so what the job finds wrong was
+ * a copy of its own. In virtual time as many measurements are made every time.
+ */
+static void corrupted_copies(void)
+{
+    unsigned noticed = 0;
+
+    for (unsigned i = 0; i < FAULTS; i++) {
+        const struct outcome *of;
+        char fault[120];
+
+        snprintf(
+            fault, sizeof fault,
+            "WHOLE=1 SYNTHETIC_GPU_CLOCK=1 HBMSPILL_WINDOW=off SYNTHETIC_GPU_FAULT=cuMemcpyAsync:%u:CORRUPT",
+            1 + 3 * i);
+        of = run(&scenarios[0], i % 2 ? "random:5" : "lazy", fault);
+        if (of->status == 0 || (of->status == 1 && strstr(of->err, "word 128 of buffer")))
+            continue;
+        check_said(of, fault);
+        noticed++;
+    }
+    ck_assert_msg(noticed >= FAULTS / 2, "%u of %d corrupted copies were noticed", noticed, (int)FAULTS);
+}
+
 START_TEST(verify)
 {
-    static void (*const parts[])(void) = {good_jobs, mutations};
+    static void (*const parts[])(void) = {good_jobs, mutations, corrupted_copies};
 
     parts[_i]();
 }
@@ -73,5 +99,5 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    return scenarios_main_with(argc, argv, "verify", scenarios, SCENARIOS, 20, verify, 2);
+    return scenarios_main_with(argc, argv, "verify", scenarios, SCENARIOS, 20, verify, 3);
 }
