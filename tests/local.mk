@@ -6,3 +6,5 @@ include tests/integration.mk
 include tests/replay.mk
 include tests/bench.mk
 include tests/fuzz/local.mk
+# Targets of libFuzzer: tests/parsers/run builds them, with clang.
+EXTRA_DIST += %D%/parsers
