@@ -8,6 +8,11 @@
  *
  * Order is CUDA's and no more: within a stream; event waits; and for the legacy stream "Stream
  * synchronization behavior": it waits for all blocking streams and they for it, by order of submission.
+ *
+ * Within a stream there is one exception, programmatic stream serialization: "the kernel uses programmatic
+ * means to resolve its stream dependency", and its "execution [may] overlap with the previous kernel in the
+ * stream". A random schedule runs such a kernel, now and then, when the one ahead could start but has done
+ * nothing yet. It still ends behind it: an event "captures" all that is ahead of it.
  */
 #include "clock.h"
 #include "defined.h"
@@ -114,6 +119,17 @@ static bool may_run(struct op *op, bool *polling)
     return true;
 }
 
+/* Behind the head, which may run: a kernel that may overlap with the kernels ahead of it, or NULL. */
+static struct op *early_op(struct op *head, bool *polling)
+{
+    struct op *op = head;
+    if (options.schedule != SCHEDULE_RANDOM || head->time.lane)
+        return NULL;
+    while (op && op->work.kind == WORK_KERNEL && (op == head || op->ran_early))
+        op = op->next;
+    return op && op->work.kind == WORK_KERNEL && op->work.kernel.early && may_run(op, polling) ? op : NULL;
+}
+
 static bool before(const struct op *a, const struct op *b)
 {
     if (a->stream->priority != b->stream->priority && options.schedule == SCHEDULE_EAGER)
@@ -123,7 +139,7 @@ static bool before(const struct op *a, const struct op *b)
 
 static struct op *pick(struct engine *engine, bool *polling)
 {
-    struct op *ready[64], *best = NULL;
+    struct op *ready[64], *best = NULL, *early;
     unsigned n = 0;
     for (CUcontext ctx = engine->device->contexts; ctx; ctx = ctx->next) {
         for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
@@ -131,6 +147,8 @@ static struct op *pick(struct engine *engine, bool *polling)
                 continue;
             if (n < ARRAY_SIZE(ready))
                 ready[n++] = s->head;
+            if (n < ARRAY_SIZE(ready) && (early = early_op(s->head, polling)) != NULL)
+                ready[n++] = early;
             if (!best || before(s->head, best))
                 best = s->head;
         }
@@ -253,7 +271,14 @@ static void run_op_locked(struct engine *engine, struct op *op)
     case WORK_WAIT_VALUE:
         break;
     default:
+        if (op->ran_early)
+            break;
         ns = engine_run_work_locked(engine, &op->work, op, NULL);
+        if (op != op->stream->head) {
+            op->ran_early = true;
+            op->state = OP_QUEUED;
+            return;
+        }
         if (op->time.lane && op->work.kind == WORK_KERNEL)
             timeline_ran_locked(op, ns);
         record_done_locked(op->time.record, ns);

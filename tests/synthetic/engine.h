@@ -48,6 +48,7 @@ struct kernel_work {
     struct CUfunc_st *function;
     unsigned grid[3], block[3], shared;
     void *params; /* owned, function's parameter bytes */
+    bool early;   /* need not wait for the end of a kernel that is ahead of it in its stream */
 };
 
 struct host_work {
@@ -131,6 +132,7 @@ struct op {
     CUcontext ctx;
     uint64_t seq; /* order of submission over all streams of a device */
     enum op_state state;
+    bool ran_early; /* what it does is done; it ends when it has come to the head of its stream */
     int refs;
     struct op *after[4]; /* counted; must have ended before this may run */
     unsigned after_count;

@@ -354,7 +354,7 @@ CUresult kernel_run(const struct kernel_work *work, struct work_count *count, st
 /* ---- the API ---- */
 
 static CUresult launch(CUfunction handle, const unsigned grid[3], const unsigned block[3], unsigned shared,
-                       CUstream stream_handle, void **params, void **extra)
+                       CUstream stream_handle, void **params, void **extra, bool early)
 {
     struct CUstream_st *stream;
     struct work work;
@@ -369,6 +369,8 @@ static CUresult launch(CUfunction handle, const unsigned grid[3], const unsigned
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the parameters go with the work */
         result = kernel_work_make(function, grid, block, shared, params, extra, &work);
     if (result == CUDA_SUCCESS)
+        work.kernel.early = early;
+    if (result == CUDA_SUCCESS)
         result = stream_submit_locked(stream, &work, NULL, 0, NULL);
     driver_release();
     return result;
@@ -380,7 +382,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y, 
 {
     API_ENTER(API_CONTEXT);
     const unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
-    return launch(f, grid, block, shared, stream, params, extra);
+    return launch(f, grid, block, shared, stream, params, extra, false);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
@@ -393,12 +395,13 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int grid_x, unsigned i
     /* "cannot exceed the maximum number of blocks per multiprocessor times the number of multiprocessors" */
     if (blocks > (uint64_t)BLOCKS_PER_MULTIPROCESSOR * MULTIPROCESSORS)
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-    return launch(f, grid, block, shared, stream, params, NULL);
+    return launch(f, grid, block, shared, stream, params, NULL, false);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 {
     API_ENTER(API_CONTEXT);
+    bool early = false;
     if (!config || (config->numAttrs && !config->attrs))
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < config->numAttrs; i++) {
@@ -412,11 +415,16 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **par
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
         case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
             return CUDA_ERROR_NOT_SUPPORTED;
-        default: /* hints, and programmatic serialization, which allows an overlap and demands none */
+        case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+            /* Whether the kernel ahead "requests the overlap" is not asked: that any may is the stricter
+             * reading. */
+            early = value->programmaticStreamSerializationAllowed != 0;
+            break;
+        default: /* hints */
             break;
         }
     }
     const unsigned grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
     const unsigned block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
-    return launch(f, grid, block, config->sharedMemBytes, config->hStream, params, extra);
+    return launch(f, grid, block, config->sharedMemBytes, config->hStream, params, extra, early);
 }

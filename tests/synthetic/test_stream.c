@@ -5,6 +5,7 @@
 #include "test_gpu.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <time.h>
 
 #define WORDS 4096
@@ -462,6 +463,92 @@ START_TEST(random_schedule_reorders)
 }
 END_TEST
 
+/*
+ * A stream is held at a gate, gets a copy of a word and then a kernel that adds one to it. Whether the copy
+ * has the sum tells what ran first.
+ */
+enum between { NOTHING, A_MEMSET, A_WAIT, AN_EVENT };
+
+static bool adds_first(CUstream stream, CUdeviceptr p, const CUlaunchAttribute *attribute,
+                       enum between between)
+{
+    CUlaunchAttribute attributes[1];
+    CUlaunchConfig config = {.gridDimX = 1,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = 64,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .hStream = stream,
+                             .attrs = attributes,
+                             .numAttrs = attribute != NULL};
+    CUdeviceptr gate = p + 1024, copied = p + 2048, other = p + 3072;
+    void *params[] = {&p};
+    CUevent event;
+    bool first;
+    if (attribute)
+        attributes[0] = *attribute;
+    OK(cuMemsetD32(p, 0, WORDS));
+    OK(cuCtxSynchronize());
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(event, NULL));
+    OK(cuStreamWaitValue32(stream, gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    OK(launch_copy(copied, p, 1, stream));
+    if (between == A_MEMSET)
+        OK(cuMemsetD32Async(other, 3, 64, stream));
+    else if (between == A_WAIT)
+        OK(cuStreamWaitEvent(stream, event, 0));
+    else if (between == AN_EVENT)
+        OK(cuEventRecord(event, stream));
+    OK(cuLaunchKernelEx(&config, test_increment, params, NULL));
+    OK(cuEventRecord(event, stream));
+    OK(cuMemsetD32(gate, 1, 1));
+    OK(cuEventSynchronize(event)); /* behind both, whichever ran first */
+    first = read_word(copied) == 1;
+    ck_assert_uint_eq(read_word(p), 1);
+    OK(cuEventDestroy(event));
+    return first;
+}
+
+static const CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                        .value.programmaticStreamSerializationAllowed = 1};
+static const CUlaunchAttribute not_early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                            .value.programmaticStreamSerializationAllowed = 0};
+
+/* "Programmatic stream serialization" allows an overlap with a kernel, and demands none. */
+START_TEST(kernel_that_may_start_early)
+{
+    enum { TRIES = 64 };
+    unsigned first = 0;
+    gpu_start(schedules[_i], 64);
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr p = new_words();
+    for (unsigned i = 0; i < TRIES; i++)
+        first += adds_first(stream, p, &early, NOTHING);
+    if (strncmp(schedules[_i], "random", 6) != 0) {
+        ck_assert_uint_eq(first, 0);
+    } else {
+        ck_assert_uint_gt(first, 0);
+        ck_assert_uint_lt(first, TRIES);
+    }
+}
+END_TEST
+
+START_TEST(kernel_that_may_not_start_early)
+{
+    gpu_start(schedules[_i], 64);
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr p = new_words();
+    for (unsigned i = 0; i < 16; i++) {
+        ck_assert(!adds_first(stream, p, NULL, NOTHING));
+        ck_assert(!adds_first(stream, p, &not_early, NOTHING));
+        ck_assert(!adds_first(stream, p, &early, A_MEMSET));
+        ck_assert(!adds_first(stream, p, &early, A_WAIT));
+        ck_assert(!adds_first(stream, p, &early, AN_EVENT));
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("stream");
@@ -488,6 +575,8 @@ int main(void)
     tcase_add_test(tc, streams_tell_what_they_are);
     tcase_add_test(tc, event_and_stream_share_a_context);
     tcase_add_test(tc, random_schedule_reorders);
+    tcase_add_loop_test(tc, kernel_that_may_start_early, 0, SCHEDULES);
+    tcase_add_loop_test(tc, kernel_that_may_not_start_early, 0, SCHEDULES);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
