@@ -98,7 +98,7 @@ END_TEST
 /* What was used in one stream, then in another, is used in both. */
 START_TEST(uses_in_several_streams_all_count)
 {
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    for (uint64_t seed = 1; seed <= 100; seed++) {
         uint64_t stream[3], a, b;
 
         start(FAKE_GRANULE, seed);
@@ -264,6 +264,97 @@ START_TEST(a_lock_that_is_held_is_noticed)
 }
 END_TEST
 
+/* Data that goes to the slot of memory that is freed has still to come there when the slot is used again. */
+START_TEST(slot_with_a_copy_of_its_last_owner_to_come)
+{
+    static unsigned char data[640 * KIB];
+
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        uint64_t one, two, a, b, c, dst, src = (uint64_t)(uintptr_t)data;
+        struct cache_op op;
+        bool in_slot;
+
+        start(1 * MIB, seed);
+        one = fake_stream(&fake);
+        two = fake_stream(&fake);
+        a = allocate(640 * KIB);
+        b = dst = allocate(640 * KIB);
+        launch(one, a, 0, 7);
+        ck_assert_int_eq(
+            cache_copy_begin(cache, &op, (struct stream_key){two, 0}, &dst, &src, 640 * KIB, &in_slot), 0);
+        ck_assert(in_slot);
+        ck_assert_int_eq(fake.ops.copy(&fake, two, dst, src, 640 * KIB), 0);
+        cache_op_end(cache, &op, true);
+        ck_assert_int_eq(cache_free(cache, b, &(struct stream_key){two, 0}), 0);
+        c = allocate(1 * MIB);
+        launch(one, c, 0, 8); /* a leaves for the slot */
+        launch(one, a, 7, 0);
+        fake_run(&fake, 1000); /* at random */
+        ck_assert(fake_drain(&fake));
+        ck_assert_uint_eq(fake.mismatches, 0);
+        stop();
+    }
+}
+END_TEST
+
+/* And what is brought in for the last operation of freed memory has still to be read when the slot is. */
+START_TEST(slot_that_is_still_to_be_read_for_its_last_owner)
+{
+    static unsigned char data[640 * KIB];
+
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        uint64_t one, two, a, c, dst, src = (uint64_t)(uintptr_t)data;
+        struct cache_op op;
+        bool in_slot;
+
+        start(1 * MIB, seed);
+        one = fake_stream(&fake);
+        two = fake_stream(&fake);
+        a = allocate(640 * KIB);
+        dst = allocate(640 * KIB);
+        c = allocate(1 * MIB);
+        launch(one, a, 0, 7);
+        launch(one, c, 0, 8);
+        launch(one, a, 7, 0);
+        ck_assert_int_eq(cache_free(cache, a, &(struct stream_key){one, 0}), 0);
+        launch(one, c, 8, 0);
+        ck_assert_int_eq(
+            cache_copy_begin(cache, &op, (struct stream_key){two, 0}, &dst, &src, 640 * KIB, &in_slot), 0);
+        ck_assert(in_slot);
+        ck_assert_int_eq(fake.ops.copy(&fake, two, dst, src, 640 * KIB), 0);
+        cache_op_end(cache, &op, true);
+        fake_run(&fake, 1000);
+        ck_assert(fake_drain(&fake));
+        ck_assert_uint_eq(fake.mismatches, 0);
+        stop();
+    }
+}
+END_TEST
+
+/* A new owner comes after the uses of the old one, and after its free where the job ordered that itself. */
+START_TEST(reuse_comes_after_uses_and_free)
+{
+    uint64_t used, freed, reused, a;
+
+    start(4 * MIB, 1);
+    used = fake_stream(&fake);
+    freed = fake_stream(&fake);
+    reused = fake_stream(&fake);
+    a = allocate(640 * KIB);
+    launch(freed, allocate(FAKE_GRANULE), 0, 1);
+    launch(used, a, 0, 7);
+    ck_assert_int_eq(cache_free(cache, a, &(struct stream_key){freed, 0}), 0);
+    ck_assert_uint_eq(allocate(640 * KIB), a);
+    launch(reused, a, 0, 8);
+    ck_assert_uint_eq(cache_statistics(cache)->stream_waits, 2);
+    ck_assert_int_eq(cache_free(cache, a, NULL), 0);
+    ck_assert_uint_eq(allocate(640 * KIB), a);
+    launch(used, a, 0, 9);
+    ck_assert_uint_eq(cache_statistics(cache)->stream_waits, 4); /* for `freed' and `reused' */
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cache, rarely");
@@ -278,6 +369,9 @@ int main(void)
     tcase_add_test(rare, freed_memory_is_not_fixed);
     tcase_add_test(rare, a_lock_that_is_held_is_noticed);
     tcase_add_loop_test(rare, failures_are_explained, 0, 2);
+    tcase_add_test(rare, slot_with_a_copy_of_its_last_owner_to_come);
+    tcase_add_test(rare, slot_that_is_still_to_be_read_for_its_last_owner);
+    tcase_add_test(rare, reuse_comes_after_uses_and_free);
     suite_add_tcase(suite, rare);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
