@@ -106,7 +106,8 @@ struct cache_op {
     } * touched, inline_touched[CACHE_OP_INLINE];
     uint64_t id;
     bool timed;       /* how long it takes is being measured */
-    bool handed_over; /* it waits for something, or touches memory that had another owner: no early start */
+    uint64_t ahead;   /* operations in its stream when it began */
+    bool handed_over; /* it comes after waits of ours, or all that is ahead of it: no early start */
     struct cache_failure failure;
 };
 

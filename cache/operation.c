@@ -169,6 +169,24 @@ static uint64_t bytes_ahead(const struct cache *cache, const struct cache_op *op
     return bytes;
 }
 
+/*
+ * The stream itself is no wait for an operation that may start early: it is told not to where it comes after
+ * one of its own stream, unless another such has seen to that before. (What it touches had another owner.)
+ */
+static bool after_own_stream(const struct cache *cache, const struct cache_op *op)
+{
+    const struct stream *stream = &cache->streams.stream[op->stream];
+    uint64_t ended = stream->in_order > stream->completed ? stream->in_order : stream->completed;
+
+    for (unsigned i = 0; i < op->count; i++) {
+        const struct edges *ready = &op->touched[i].segment->ready;
+
+        if (ready->mask & (UINT32_C(1) << op->stream) && ready->seq[op->stream] > ended)
+            return true;
+    }
+    return false;
+}
+
 /* The stream waits for all that the operation comes after. */
 static int op_order(struct cache *cache, struct cache_op *op)
 {
@@ -187,7 +205,8 @@ static int op_order(struct cache *cache, struct cache_op *op)
         if (!error && op->touched[i].access & CACHE_WRITE)
             error = stream_wait_edges(&cache->streams, op->stream, &segment->slot->read);
     }
-    op->handed_over = cache->statistics.stream_waits != waits;
+    op->handed_over = cache->statistics.stream_waits != waits || after_own_stream(cache, op);
+    op->ahead = cache->streams.stream[op->stream].seq;
     if (timed)
         stall_end(&cache->stall, handle);
     return error;
@@ -201,7 +220,6 @@ static void op_note_contents(struct cache *cache, struct cache_op *op)
         if (op->touched[i].in_slot)
             continue;
         residency_contents(cache, segment);
-        op->handed_over |= segment->fresh;
         if (segment->fresh)
             dearest_used(segment, &cache->dearest, op->id);
         segment->fresh = false;
@@ -320,6 +338,8 @@ void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted)
     if (submitted) {
         uint64_t seq = stream_submitted(&cache->streams, op->stream);
 
+        if (op->handed_over && op->ahead > stream->in_order)
+            stream->in_order = op->ahead;
         for (unsigned i = 0; i < op->count; i++) {
             struct segment *segment = op->touched[i].segment;
 

@@ -39,6 +39,7 @@ struct stream {
     uint64_t last_tick;            /* for recycling the least recently used entry */
     uint64_t hold_first;           /* the first operation behind a host function, 0: there is none */
     uint64_t hold_last;            /* the last host function's own number */
+    uint64_t in_order;             /* what is submitted from now on starts after this operation has ended */
     uint64_t known[EDGES_STREAMS]; /* this stream already comes after operation known[s] of stream s */
     struct stream_event *events;   /* ring, ascending seq, oldest at first */
     size_t first, count, capacity;

@@ -3,7 +3,8 @@
  *
  * Programmatic stream serialization lets a kernel start before the one ahead of it has ended. Its own
  * griddepcontrol.wait then orders what it reads of that kernel, but it knows nothing of waits that were put
- * in between or of a frame that changed hands, so for such a launch the attribute is taken off.
+ * in between, or of memory that had another owner who is still ahead of it in the stream, so for such a
+ * launch the attribute is taken off.
  */
 #include "hooks/capture.h"
 #include "hooks/counters.h"

@@ -355,6 +355,97 @@ START_TEST(reuse_comes_after_uses_and_free)
 }
 END_TEST
 
+/* A kernel of the stream; whether it may start before the one ahead of it has ended. */
+static bool may_start_early(uint64_t stream, uint64_t address)
+{
+    struct cache_op op;
+    bool early;
+
+    ck_assert_int_eq(begin(&op, stream, address), 0);
+    early = !op.handed_over;
+    cache_op_end(cache, &op, true);
+    return early;
+}
+
+START_TEST(early_start_behind_a_wait)
+{
+    uint64_t one, two, a;
+
+    start(4 * MIB, 1);
+    one = fake_stream(&fake);
+    two = fake_stream(&fake);
+    a = allocate(640 * KIB);
+    ck_assert(may_start_early(one, a));
+    ck_assert_int_eq(cache_free(cache, a, &(struct stream_key){one, 0}), 0);
+    ck_assert_uint_eq(allocate(640 * KIB), a);
+    ck_assert(!may_start_early(two, a));
+    ck_assert(may_start_early(two, a));
+    stop();
+}
+END_TEST
+
+START_TEST(early_start_in_memory_that_had_another_owner)
+{
+    uint64_t stream, a, b;
+
+    start(4 * MIB, 1);
+    stream = fake_stream(&fake);
+    a = allocate(640 * KIB);
+    b = allocate(640 * KIB);
+    ck_assert(may_start_early(stream, a));
+    ck_assert(may_start_early(stream, b));
+    ck_assert_int_eq(cache_free(cache, a, &(struct stream_key){stream, 0}), 0);
+    ck_assert_int_eq(cache_free(cache, b, &(struct stream_key){stream, 0}), 0);
+    a = allocate(640 * KIB);
+    b = allocate(640 * KIB);
+    ck_assert(!may_start_early(stream, a));
+    ck_assert(may_start_early(stream, b)); /* the one before came after all of that */
+    ck_assert(may_start_early(stream, a));
+    stop();
+}
+END_TEST
+
+/* Frames that change hands without a copy, within one stream. */
+START_TEST(early_start_in_frames_that_had_another_owner)
+{
+    uint64_t stream, a, b;
+
+    start(1 * MIB, 1);
+    stream = fake_stream(&fake);
+    a = allocate(640 * KIB);
+    ck_assert(may_start_early(stream, a));
+    ck_assert_int_eq(cache_free(cache, a, &(struct stream_key){stream, 0}), 0);
+    b = allocate(900 * KIB);
+    ck_assert(!may_start_early(stream, b));
+    ck_assert(may_start_early(stream, b));
+    stop();
+}
+END_TEST
+
+/* Of two that lie in one segment one is used in another stream first: that says nothing of this stream. */
+START_TEST(early_start_beside_another_allocation)
+{
+    enum { ITEMS = 8 };
+    uint64_t one, two, item[ITEMS], a, b;
+
+    start(4 * MIB, 1);
+    one = fake_stream(&fake);
+    two = fake_stream(&fake);
+    for (unsigned i = 0; i < ITEMS; i++)
+        item[i] = allocate(20 * KIB);
+    a = item[ITEMS - 2];
+    b = item[ITEMS - 1];
+    ck_assert_uint_eq(b - a, 20 * KIB);
+    ck_assert(may_start_early(one, b));
+    ck_assert_int_eq(cache_free(cache, b, &(struct stream_key){one, 0}), 0);
+    ck_assert_uint_eq(allocate(20 * KIB), b);
+    ck_assert(!may_start_early(two, a));
+    ck_assert(!may_start_early(one, b));
+    ck_assert(may_start_early(one, b));
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cache, rarely");
@@ -372,6 +463,10 @@ int main(void)
     tcase_add_test(rare, slot_with_a_copy_of_its_last_owner_to_come);
     tcase_add_test(rare, slot_that_is_still_to_be_read_for_its_last_owner);
     tcase_add_test(rare, reuse_comes_after_uses_and_free);
+    tcase_add_test(rare, early_start_behind_a_wait);
+    tcase_add_test(rare, early_start_in_memory_that_had_another_owner);
+    tcase_add_test(rare, early_start_in_frames_that_had_another_owner);
+    tcase_add_test(rare, early_start_beside_another_allocation);
     suite_add_tcase(suite, rare);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
