@@ -275,6 +275,23 @@ void cache_stream_held(struct cache *cache, struct stream_key stream)
     pthread_mutex_unlock(&cache->lock);
 }
 
+bool cache_stream_behind(struct cache *cache, struct stream_key stream, bool *any)
+{
+    struct edges end = {0};
+    unsigned index;
+    bool behind;
+
+    pthread_mutex_lock(&cache->lock);
+    *any = streams_any_held(&cache->streams);
+    behind = *any && cache_stream_index(cache, stream, &index) == 0;
+    if (behind) {
+        edges_add(&end, index, cache->streams.stream[index].seq);
+        behind = streams_behind(&cache->streams, &end);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return behind;
+}
+
 int cache_record_always(struct cache *cache, bool on)
 {
     int error = 0;

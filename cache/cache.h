@@ -192,12 +192,15 @@ int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failu
 int cache_stream_retire(struct cache *cache, struct stream_key stream);
 
 /*
- * Around the queueing of a host function: what its stream does behind it leaves HBM last, since the function
- * may wait for a thread that waits for room. Whether or not it was queued in the end; held is called where
- * hold returned 0.
+ * Around the queueing of a host function, or of anything else that another thread of the job may have to end:
+ * what its stream does behind it leaves HBM last, since that thread may wait for room. Whether or not it was
+ * queued in the end; held is called where hold returned 0.
  */
 int cache_stream_hold(struct cache *cache, struct stream_key stream);
 void cache_stream_held(struct cache *cache, struct stream_key stream);
+/* Whether what is now at the stream's end stands behind one that has not ended; *any: whether anything does.
+ */
+bool cache_stream_behind(struct cache *cache, struct stream_key stream, bool *any);
 
 /*
  * While it is on, an event is recorded after every operation, and for all that was queued before it is turned

@@ -295,18 +295,31 @@ void streams_held(struct streams *streams, unsigned index)
     (void)stream_record_own(streams, index); /* else the hold lasts until a later event */
 }
 
+static bool still_held(struct streams *streams, struct stream *stream)
+{
+    (void)stream_poll(streams, stream); /* an error is met again by who waits */
+    if (stream->completed < stream->hold_last)
+        return true;
+    hold_end(streams, stream);
+    return false;
+}
+
 bool streams_behind(struct streams *streams, const struct edges *edges)
 {
     for (uint32_t rest = streams->holds ? edges->mask : 0; rest; rest &= rest - 1) {
         unsigned index = (unsigned)__builtin_ctz(rest);
         struct stream *stream = &streams->stream[index];
 
-        if (!stream->hold_first || edges->seq[index] < stream->hold_first)
-            continue;
-        (void)stream_poll(streams, stream); /* an error is met again by who waits */
-        if (stream->completed < stream->hold_last)
+        if (stream->hold_first && edges->seq[index] >= stream->hold_first && still_held(streams, stream))
             return true;
-        hold_end(streams, stream);
     }
+    return false;
+}
+
+bool streams_any_held(struct streams *streams)
+{
+    for (unsigned i = 0; streams->holds && i < EDGES_STREAMS; i++)
+        if (streams->stream[i].hold_first && still_held(streams, &streams->stream[i]))
+            return true;
     return false;
 }

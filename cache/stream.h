@@ -91,6 +91,8 @@ int streams_hold(struct streams *streams, unsigned index);
 void streams_held(struct streams *streams, unsigned index);
 /* Whether any of edges stands behind a host function that has not ended. */
 bool streams_behind(struct streams *streams, const struct edges *edges);
+/* Whether any stream has one that has not ended. */
+bool streams_any_held(struct streams *streams);
 
 /* True if every edge has completed. Else false and, where wait is not NULL, an event that must complete
  * first. */

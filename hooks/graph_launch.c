@@ -11,6 +11,7 @@
  * A launch that fails before its first node was taken left nothing behind; one that fails later cannot be
  * taken back, and no call succeeds after it (window_fail).
  */
+#include "hooks/behind.h"
 #include "hooks/capture.h"
 #include "hooks/counters.h"
 #include "hooks/graph.h"
@@ -285,14 +286,47 @@ static bool may_go_singly(const struct exec *exec, const struct touches *touches
            hbmspill_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == touches->gpu->context;
 }
 
+/* Whether a node may wait for another thread of the job. */
+static bool program_waits(const struct program *program)
+{
+    bool waits = false;
+
+    for (unsigned i = 0; i < program->count && !waits; i++) {
+        const struct program_node *node = &program->nodes[i];
+
+        switch (node->type) {
+        case CU_GRAPH_NODE_TYPE_HOST:
+        case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+        case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+            waits = true;
+            break;
+        case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+            waits = behind_event(node->event);
+            break;
+        case CU_GRAPH_NODE_TYPE_GRAPH:
+        case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+            for (unsigned b = 0; b < node->body_count; b++)
+                waits |= program_waits(node->bodies[b]);
+            break;
+        default:
+            break;
+        }
+    }
+    return waits;
+}
+
 /* exec: NULL where it is not known. stream: none that captures. */
 static CUresult launch_whole(PFN_cuGraphLaunch_v10000 real, CUgraphExec handle, struct exec *exec,
                              CUstream stream)
 {
     CUresult status = exec ? follow(exec, stream, false) : CUDA_SUCCESS;
+    struct gpu *gpu = NULL;
 
+    if (status == CUDA_SUCCESS && (!exec || !exec->program || program_waits(exec->program)))
+        gpu = behind_begin(stream, false);
     if (status == CUDA_SUCCESS)
         status = RETRY_AFTER_ROOM(0, real(handle, stream));
+    behind_end(gpu, stream, false);
     if (status == CUDA_SUCCESS && exec)
         launched(exec, stream, false);
     return status;

@@ -29,12 +29,8 @@
 #define SUBMITTING_HOOK(symbol, parameters, arguments)                                                       \
     SUBMITTING(symbol, parameters, arguments, window_submit(), trace_submit(NULL, false))
 
-SUBMITTING_HOOKS(cuEventRecord, (CUevent event, CUstream stream), (event, stream))
-SUBMITTING_HOOKS(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags),
-                 (event, stream, flags))
 STREAM_HOOKS(cuStreamSynchronize, (CUstream stream), (stream), trace_wait)
 SUBMITTING_HOOKS(cuStreamQuery, (CUstream stream), (stream))
-SUBMITTING_HOOKS(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags))
 SUBMITTING_HOOKS(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr address, size_t size, unsigned flags),
                  (stream, address, size, flags))
 SUBMITTING_HOOKS(cuStreamSetAttribute,
@@ -51,10 +47,6 @@ SUBMITTING_HOOKS(cuMemMapArrayAsync, (CUarrayMapInfo * list, unsigned count, CUs
 SUBMITTING_HOOKS(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
 SUBMITTING_HOOKS(cuSignalExternalSemaphoresAsync,
                  (const CUexternalSemaphore *semaphores, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *params,
-                  unsigned count, CUstream stream),
-                 (semaphores, params, count, stream))
-SUBMITTING_HOOKS(cuWaitExternalSemaphoresAsync,
-                 (const CUexternalSemaphore *semaphores, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params,
                   unsigned count, CUstream stream),
                  (semaphores, params, count, stream))
 SUBMITTING_HOOKS(cuGraphicsMapResources, (unsigned count, CUgraphicsResource *resources, CUstream stream),

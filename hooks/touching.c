@@ -6,6 +6,7 @@
  * Words that the front end of the GPU polls or writes (cuStreamWaitValue and its like), textures over linear
  * memory and memory handed to somebody else are made to stay: such a use has no end that could be waited for.
  */
+#include "hooks/behind.h"
 #include "hooks/counters.h"
 #include "hooks/operation.h"
 #include "hooks/trace.h"
@@ -247,51 +248,90 @@ TOUCHING_HOOK(cuMemBatchDecompressAsync_ptsz,
 
 /* The plain names are the first versions, with the same parameters. */
 /* Made to stay, and an operation of the stream like any other, so that a free behind it comes after it. */
-#define VALUE_HOOK(symbol, type, per_thread_stream)                                                          \
+#define VALUE_HOOK(symbol, type, per_thread_stream, waits)                                                   \
     static TOUCHING(                                                                                         \
         symbol##_now, symbol, (CUstream stream, CUdeviceptr address, type value, unsigned flags),            \
         (stream, address, value, flags), stream, per_thread_stream, WRITES(address, sizeof(type)))           \
         CUresult hook_##symbol(CUstream stream, CUdeviceptr address, type value, unsigned flags)             \
     {                                                                                                        \
         CUresult status = shim_active() ? operation_fix(address, #symbol) : CUDA_SUCCESS;                    \
+        struct gpu *gpu;                                                                                     \
                                                                                                              \
-        return status == CUDA_SUCCESS ? symbol##_now(stream, address, value, flags) : status;                \
+        if (status != CUDA_SUCCESS)                                                                          \
+            return status;                                                                                   \
+        gpu = (waits) ? behind_begin(stream, per_thread_stream) : NULL;                                      \
+        status = symbol##_now(stream, address, value, flags);                                                \
+        behind_end(gpu, stream, per_thread_stream);                                                          \
+        return status;                                                                                       \
     }
 
-#define VALUE_HOOKS(symbol, type)                                                                            \
-    VALUE_HOOK(symbol, type, false)                                                                          \
-    VALUE_HOOK(symbol##_ptsz, type, true)                                                                    \
-    VALUE_HOOK(symbol##_v2, type, false)                                                                     \
-    VALUE_HOOK(symbol##_v2_ptsz, type, true)
+#define VALUE_HOOKS(symbol, type, waits)                                                                     \
+    VALUE_HOOK(symbol, type, false, waits)                                                                   \
+    VALUE_HOOK(symbol##_ptsz, type, true, waits)                                                             \
+    VALUE_HOOK(symbol##_v2, type, false, waits)                                                              \
+    VALUE_HOOK(symbol##_v2_ptsz, type, true, waits)
 
-VALUE_HOOKS(cuStreamWaitValue32, cuuint32_t)
-VALUE_HOOKS(cuStreamWaitValue64, cuuint64_t)
-VALUE_HOOKS(cuStreamWriteValue32, cuuint32_t)
-VALUE_HOOKS(cuStreamWriteValue64, cuuint64_t)
+VALUE_HOOKS(cuStreamWaitValue32, cuuint32_t, true)
+VALUE_HOOKS(cuStreamWaitValue64, cuuint64_t, true)
+VALUE_HOOKS(cuStreamWriteValue32, cuuint32_t, false)
+VALUE_HOOKS(cuStreamWriteValue64, cuuint64_t, false)
+
+static bool has_address(const CUstreamBatchMemOpParams *one)
+{
+    return one->operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES &&
+           one->operation != CU_STREAM_MEM_OP_BARRIER;
+}
 
 static CUresult fix_batch(const CUstreamBatchMemOpParams *list, unsigned count)
 {
     CUresult status = CUDA_SUCCESS;
 
     for (unsigned i = 0; shim_active() && list && i < count && status == CUDA_SUCCESS; i++)
-        if (list[i].operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES &&
-            list[i].operation != CU_STREAM_MEM_OP_BARRIER)
+        if (has_address(&list[i]))
             status = operation_fix(list[i].waitValue.address, "cuStreamBatchMemOp");
     return status;
 }
 
-#define BATCH_HOOK(symbol)                                                                                   \
-    CUresult hook_##symbol(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list, unsigned flags)  \
+static void batch_values(struct touches *touches, const CUstreamBatchMemOpParams *list, unsigned count)
+{
+    for (unsigned i = 0; list && i < count; i++)
+        if (has_address(&list[i]))
+            touches_add(touches, list[i].waitValue.address, CACHE_READ | CACHE_WRITE);
+}
+
+static bool batch_waits(const CUstreamBatchMemOpParams *list, unsigned count)
+{
+    bool waits = false;
+
+    for (unsigned i = 0; list && i < count; i++)
+        waits |= list[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+                 list[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    return waits;
+}
+
+#define BATCH_HOOK(symbol, per_thread_stream)                                                                \
+    static TOUCHING(symbol##_now, symbol,                                                                    \
+                    (CUstream stream, unsigned count, CUstreamBatchMemOpParams *list, unsigned flags),       \
+                    (stream, count, list, flags), stream, per_thread_stream,                                 \
+                    batch_values(&touches, list, count))                                                     \
+        CUresult hook_##symbol(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list,              \
+                               unsigned flags)                                                               \
     {                                                                                                        \
         CUresult status = fix_batch(list, count);                                                            \
+        struct gpu *gpu;                                                                                     \
                                                                                                              \
-        return status == CUDA_SUCCESS ? hbmspill_real.symbol(stream, count, list, flags) : status;           \
+        if (status != CUDA_SUCCESS)                                                                          \
+            return status;                                                                                   \
+        gpu = batch_waits(list, count) ? behind_begin(stream, per_thread_stream) : NULL;                     \
+        status = symbol##_now(stream, count, list, flags);                                                   \
+        behind_end(gpu, stream, per_thread_stream);                                                          \
+        return status;                                                                                       \
     }
 
-BATCH_HOOK(cuStreamBatchMemOp)
-BATCH_HOOK(cuStreamBatchMemOp_ptsz)
-BATCH_HOOK(cuStreamBatchMemOp_v2)
-BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz)
+BATCH_HOOK(cuStreamBatchMemOp, false)
+BATCH_HOOK(cuStreamBatchMemOp_ptsz, true)
+BATCH_HOOK(cuStreamBatchMemOp_v2, false)
+BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz, true)
 
 static uint64_t texture_address(const CUDA_RESOURCE_DESC *resource)
 {
