@@ -5,6 +5,7 @@ integration_tests = \
 	%D%/integration/test_copies \
 	%D%/integration/test_costs \
 	%D%/integration/test_devices \
+	%D%/integration/test_edges \
 	%D%/integration/test_ends \
 	%D%/integration/test_faults \
 	%D%/integration/test_fork \
@@ -46,6 +47,10 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_costs_SOURCES = %D%/integration/test_costs.c
 %C%_integration_test_costs_CFLAGS = $(integration_cflags)
 %C%_integration_test_costs_LDADD = $(integration_libs)
+
+%C%_integration_test_edges_SOURCES = %D%/integration/test_edges.c
+%C%_integration_test_edges_CFLAGS = $(integration_cflags)
+%C%_integration_test_edges_LDADD = $(integration_libs)
 
 %C%_integration_test_faults_SOURCES = %D%/integration/test_faults.c %D%/integration/fault_graphs.c \
 	%D%/integration/fault_job.h %D%/integration/fault_jobs.c %D%/integration/fault_jobs.h %D%/integration/faults_unreached.h
