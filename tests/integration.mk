@@ -86,6 +86,8 @@ EXTRA_%C%_integration_test_ends_DEPENDENCIES = cache/tools/hbmspill-plan$(EXEEXT
 	$(AM_V_GEN)$(MKDIR_P) %D%/integration && cd $(top_srcdir) && \
 	cat $(libhbmspill_la_SOURCES) | grep -oE 'CUDA_ERROR_[A-Z_]+' | sort -u | sed 's/^CUDA_ERROR_\(.*\)/"\1",/' \
 	    >$(abs_top_builddir)/$@.new && cd $(abs_top_builddir) && test -s $@.new && mv $@.new $@
+# Also by `make all', for who reads the sources before the tests are built.
+BUILT_SOURCES = %D%/integration/documented_errors.h %D%/integration/named_errors.h
 CLEANFILES += %D%/integration/documented_errors.h %D%/integration/named_errors.h
 EXTRA_DIST += %D%/integration/documented_errors.awk
 %D%/integration/test_faults-test_faults.$(OBJEXT): %D%/integration/documented_errors.h %D%/integration/named_errors.h
