@@ -29,7 +29,9 @@ static bool buffer_valid(const struct cycle *cycle, const struct cycle_buffer *b
         return false;
     if (cycle_static(buffer))
         return buffer->death == CYCLE_NEVER;
-    return buffer->birth < cycle->length && (buffer->death == CYCLE_NEVER || buffer->death > buffer->birth);
+    return buffer->birth < cycle->length &&
+           (buffer->death == CYCLE_NEVER ||
+            (buffer->death > buffer->birth && buffer->death <= (CYCLE_AGES + 1) * cycle->length));
 }
 
 int cycle_index(struct cycle *cycle)

@@ -39,7 +39,8 @@ struct cycle_buffer {
     uint32_t birth; /* phase before which it is born, CYCLE_NEVER: static */
     /*
      * Position from which its contents are dead, and known to be: the one after its last use where its free
-     * is submitted together with that, else that of the free. CYCLE_NEVER: it does not die.
+     * is submitted together with that, else that of the free; within CYCLE_AGES rounds. CYCLE_NEVER: it does
+     * not die.
      */
     uint32_t death;
     uint32_t address; /* buffers of one number lie at one address, at different times; 0: on its own */

@@ -5,6 +5,7 @@
 #include "cache/cycle.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,17 @@ static bool magic(FILE *file, const char *expected)
     return fgets(line, sizeof line, file) && !strcmp(line, expected);
 }
 
-static uint32_t number_or_never(int64_t value)
+/* A time or a rate: what compares with nothing, or has no end, must not reach the evaluator. */
+static bool measure(double value)
 {
-    return value < 0 ? CYCLE_NEVER : (uint32_t)value;
+    return isfinite(value) && value >= 0;
+}
+
+/* False: no position. */
+static bool number_or_never(int64_t value, uint32_t *out)
+{
+    *out = value < 0 ? CYCLE_NEVER : (uint32_t)value;
+    return value >= -1 && value < CYCLE_NEVER;
 }
 
 static int64_t never_as(uint32_t value)
@@ -73,7 +82,7 @@ static int read_ops(struct cycle *cycle, FILE *file, char *why, size_t why_size)
         struct cycle_op *op = &cycle->ops[i];
 
         op->first = touches;
-        if (fscanf(file, " o %lf %" SCNu32, &op->duration, &op->count) != 2 ||
+        if (fscanf(file, " o %lf %" SCNu32, &op->duration, &op->count) != 2 || !measure(op->duration) ||
             op->count > cycle->touch_count - touches)
             return wrong(why, why_size, "operation %u is damaged", i);
         for (uint32_t k = 0; k < op->count; k++, touches++)
@@ -94,7 +103,9 @@ static int cycle_parse(struct cycle *cycle, FILE *file, char *why, size_t why_si
     if (fscanf(file, " %" SCNu64 " %" SCNu64 " %lf %lf %lf %lf %" SCNu32 " %" SCNu32 " %" SCNu32,
                &cycle->frame_size, &cycle->capacity, &cycle->in, &cycle->out, &cycle->in_both,
                &cycle->out_both, &cycle->length, &cycle->buffer_count, &cycle->touch_count) != 9 ||
-        cycle->length > MOST || cycle->buffer_count > MOST || cycle->touch_count > MOST)
+        !measure(cycle->in) || !measure(cycle->out) || !measure(cycle->in_both) ||
+        !measure(cycle->out_both) || cycle->length > MOST || cycle->buffer_count > MOST ||
+        cycle->touch_count > MOST)
         return wrong(why, why_size, "its second line is damaged");
     cycle->ops = calloc(cycle->length + 1, sizeof *cycle->ops);
     cycle->buffers = calloc(cycle->buffer_count + 1, sizeof *cycle->buffers);
@@ -105,10 +116,10 @@ static int cycle_parse(struct cycle *cycle, FILE *file, char *why, size_t why_si
         int64_t birth, death;
 
         if (fscanf(file, " b %" SCNu64 " %" SCNd64 " %" SCNd64 " %" SCNu32, &cycle->buffers[i].size, &birth,
-                   &death, &cycle->buffers[i].address) != 4)
+                   &death, &cycle->buffers[i].address) != 4 ||
+            !number_or_never(birth, &cycle->buffers[i].birth) ||
+            !number_or_never(death, &cycle->buffers[i].death))
             return wrong(why, why_size, "buffer %u is damaged", i);
-        cycle->buffers[i].birth = number_or_never(birth);
-        cycle->buffers[i].death = number_or_never(death);
     }
     error = read_ops(cycle, file, why, why_size);
     if (error)
@@ -155,7 +166,7 @@ static int schedule_parse(struct schedule *schedule, FILE *file, char *why, size
     if (!magic(file, SCHEDULE_MAGIC))
         return wrong(why, why_size, "it is no plan of a version that can be read");
     if (fscanf(file, " %" SCNx64 " %lf %" SCNu32, &schedule->cycle_hash, &schedule->predicted, &count) != 3 ||
-        count > MOST)
+        !measure(schedule->predicted) || count > MOST)
         return wrong(why, why_size, "its second line is damaged");
     for (uint32_t i = 0; i < count; i++) {
         struct schedule_action action;
