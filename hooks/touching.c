@@ -322,7 +322,7 @@ static bool batch_waits(const CUstreamBatchMemOpParams *list, unsigned count)
                                                                                                              \
         if (status != CUDA_SUCCESS)                                                                          \
             return status;                                                                                   \
-        gpu = batch_waits(list, count) ? behind_begin(stream, per_thread_stream) : NULL;                     \
+        gpu = shim_active() && batch_waits(list, count) ? behind_begin(stream, per_thread_stream) : NULL;    \
         status = symbol##_now(stream, count, list, flags);                                                   \
         behind_end(gpu, stream, per_thread_stream);                                                          \
         return status;                                                                                       \
