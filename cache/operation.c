@@ -222,7 +222,7 @@ static void op_note_contents(struct cache *cache, struct cache_op *op)
         residency_contents(cache, segment);
         if (segment->fresh)
             dearest_used(segment, &cache->dearest, op->id);
-        segment->fresh = false;
+        segment->fresh = segment->leaving = false;
         if (op->touched[i].access & CACHE_WRITE)
             segment->version++;
     }

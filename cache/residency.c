@@ -55,6 +55,7 @@ void residency_forget(struct cache *cache, struct segment *segment)
         cache->policy.type->remove(&cache->policy, segment);
     cache->spilled_bytes -= spilled(cache, segment);
     segment->state = SEGMENT_EMPTY;
+    segment->leaving = false;
     segment->version++;
     if (segment->slot) {
         slots_give(&cache->slots, segment->slot);
@@ -272,6 +273,7 @@ int residency_evict(struct cache *cache, struct segment *segment, unsigned first
     }
     edges = segment_edges(segment); /* with the copy out, be it this one or an earlier one */
     error = strict_ready(cache, &edges, need);
+    segment->leaving = error == -EAGAIN;
     if (!error && cache->config.strict)
         error = unmap(cache, segment, first, count);
     if (error)

@@ -17,14 +17,34 @@ void cache_failure_fill(struct cache *cache, struct cache_failure *failure, enum
                                       .host_used = cache->slots.used};
 }
 
-/* A slot that a resident segment does not need just now: its frames have the contents. */
+/* It has a slot that it does not need just now: its frames have the contents, and it is not on its way out,
+ * which whoever waits for that would have to begin again, and take the slot back: for ever. */
+static bool slot_to_spare(const struct segment *segment)
+{
+    return segment->slot && !segment->slot_pins && segment->filled &&
+           !(segment->leaving && policy_movable(segment));
+}
+
+/* Whether there would be room for a slot if all that can be spared were given up. Else none should be: what
+ * was clean would have to be copied out once more. */
+static bool slots_suffice(const struct cache *cache, uint64_t size)
+{
+    uint64_t used = cache->slots.used;
+    struct segment *segment;
+
+    DL_FOREACH(cache->policy.list, segment)
+    if (slot_to_spare(segment))
+        used -= segment->slot->size;
+    return used + size <= cache->slots.limit;
+}
+
 static bool steal_slot(struct cache *cache)
 {
     struct segment *segment;
 
     DL_FOREACH(cache->policy.list, segment)
     {
-        if (!segment->slot || segment->slot_pins || !segment->filled)
+        if (!slot_to_spare(segment))
             continue;
         slots_give(&cache->slots, segment->slot);
         segment->slot = NULL;
@@ -55,13 +75,26 @@ int residency_slot(struct cache *cache, struct segment *segment, struct need *ne
         }
         if (error != -ENOSPC)
             return error;
-        if (!steal_slot(cache)) {
+        if (!slots_suffice(cache, segment->size) || !steal_slot(cache)) {
             cache_failure_fill(cache, failure, CACHE_TIER_HOST, segment->size);
             return -ENOMEM;
         }
         segment->slot = slots_take(&cache->slots, segment->size);
     }
     return 0;
+}
+
+/* Whose eviction was begun and waits; it is ended before another is begun. NULL: there is none. */
+static struct segment *leaving(struct cache *cache)
+{
+    struct segment *segment;
+
+    if (!cache->config.strict)
+        return NULL;
+    DL_FOREACH(cache->policy.list, segment)
+    if (segment->leaving && policy_movable(segment) && !residency_behind(cache, segment))
+        return segment;
+    return NULL;
 }
 
 /*
@@ -81,7 +114,9 @@ static int make_room(struct cache *cache, struct segment *for_segment, unsigned 
         return residency_strip(cache, segment, need);
     if (only_free)
         return -EBUSY;
-    victim = residency_victim(cache);
+    victim = leaving(cache);
+    if (!victim)
+        victim = residency_victim(cache);
     if (victim && !residency_behind(cache, victim))
         return residency_evict_some(cache, victim, frames, need, failure);
     DL_FOREACH(cache->idle, segment) /* what is left stands behind host functions */

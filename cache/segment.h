@@ -79,6 +79,7 @@ struct segment {
     unsigned slot_pins;          /* operations being submitted that use its slot */
     bool listed_idle;            /* in the list of those with frames but without contents */
     bool behind;                 /* while a victim is chosen: its uses stand behind a host function */
+    bool leaving;                /* copied out, and waited for to be unmapped; not used since */
     struct segment *prev, *next; /* the policy's list, or the idle list */
     struct slot *slot;
     struct size_class *size_class;

@@ -170,6 +170,10 @@ static const char *judge(const struct settings *settings, bool native, const str
         return "memory is left that nobody has";
     if (number_of(result->statistics, "host_bytes") > number_of(result->statistics, "host_limit"))
         return "more host memory than allowed";
+    /* An eviction copies out a segment at most; now and then one is begun in vain, as what leaves is used. */
+    if (number_of(result->statistics, "bytes_out") >
+        (2 * number_of(result->statistics, "evictions") + 20) * (settings->limits.most_bytes + FRAME))
+        return "much more was copied out than left";
     totals.evictions += number_of(result->statistics, "evictions");
     totals.fills += number_of(result->statistics, "fills");
     totals.planned_operations += number_of(result->statistics, "planned_operations");

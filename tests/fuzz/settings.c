@@ -9,7 +9,7 @@
 #include <stdarg.h>
 
 /* UNMOVABLE: frames that small allocations and mapped memory may take, at most. */
-enum { FRAME = 2 << 20, HOST_ROOM = 64 << 20, UNMOVABLE = 4 };
+enum { HOST_ROOM = 64 << 20, UNMOVABLE = 4 };
 
 __attribute__((format(printf, 2, 3))) static void set(struct settings *settings, const char *format, ...)
 {

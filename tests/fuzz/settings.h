@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/world.h"
 
-enum { VARIABLES_MAX = 24, THREADS_MAX = 3 };
+enum { VARIABLES_MAX = 24, THREADS_MAX = 3, FRAME = 2 << 20 };
 
 struct settings {
     unsigned threads, actions; /* actions of each thread */
