@@ -86,10 +86,16 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         return CUDA_ERROR_INVALID_VALUE;
     if (device_check(dev))
         return CUDA_ERROR_INVALID_DEVICE;
+    if (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED &&
+        options.host_vmm == HOST_VMM_UNKNOWN)
+        return CUDA_ERROR_INVALID_VALUE;
     *value = 0;
     for (size_t i = 0; i < ARRAY_SIZE(attributes); i++)
         if (attributes[i].attribute == attribute)
             *value = attributes[i].value;
+    if (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED &&
+        options.host_vmm == HOST_VMM_OFF)
+        *value = 0;
     if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
         *value += dev;
     return CUDA_SUCCESS;

@@ -176,7 +176,13 @@ struct options {
     char schedule_name[48];
     int devices;
     const char *report;
-    bool clock;                                            /* keep virtual time */
+    enum host_vmm {
+        HOST_VMM_ON,
+        HOST_VMM_OFF,     /* the device does not support it, and says so */
+        HOST_VMM_UNKNOWN, /* it does, but the driver is older than the attribute that says so */
+        HOST_VMM_REFUSED, /* the process may not, as in containers without the right to bind memory */
+    } host_vmm;           /* HOST_NUMA handles of cuMemCreate */
+    bool clock;           /* keep virtual time */
     double link_in, link_out, link_in_both, link_out_both; /* bytes a second */
     char link_name[64];
     double compute_scale; /* kernels take so many times as long */

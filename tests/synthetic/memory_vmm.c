@@ -169,6 +169,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmem
     CUresult result = prop_check(prop, &space);
     if (result != CUDA_SUCCESS)
         return result;
+    if (space == SPACE_HOST && options.host_vmm == HOST_VMM_OFF)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (space == SPACE_HOST && options.host_vmm == HOST_VMM_REFUSED)
+        return CUDA_ERROR_NOT_PERMITTED;
     uint32_t n = (uint32_t)(size / PAGE);
     struct handle *handle = calloc(1, sizeof(*handle));
     if (handle)

@@ -1,6 +1,7 @@
 /*
- * options.c - the environment of the synthetic GPU: SYNTHETIC_GPU_HBM, _SCHEDULE, _REPORT, _DEVICES, and
- * those of virtual time: _CLOCK, _LINK, _COMPUTE_SCALE, _SIZE_SCALE, _DRIVER_SCALE, _RECORD, _HISTORY.
+ * options.c - the environment of the synthetic GPU: SYNTHETIC_GPU_HBM, _SCHEDULE, _REPORT, _DEVICES,
+ * _HOST_VMM, and those of virtual time: _CLOCK, _LINK, _COMPUTE_SCALE, _SIZE_SCALE, _DRIVER_SCALE, _RECORD,
+ * _HISTORY.
  * (_FAULT is read in api.c; _DUMP names a file for PTX that is refused, in module.c.) A value that is not
  * understood stops the process: a test must not run on another machine than it asked for.
  */
@@ -156,6 +157,21 @@ void options_read(void)
         options.devices = atoi(text);
         if (options.devices < 1 || options.devices > MAX_DEVICES)
             refuse("SYNTHETIC_GPU_DEVICES", text, "1 to 8");
+    }
+    text = getenv("SYNTHETIC_GPU_HOST_VMM");
+    if (text && *text) {
+        static const char *const kinds[] = {
+            [HOST_VMM_ON] = "on",
+            [HOST_VMM_OFF] = "off",
+            [HOST_VMM_UNKNOWN] = "unknown",
+            [HOST_VMM_REFUSED] = "refused",
+        };
+        unsigned kind = 0;
+        while (kind < ARRAY_SIZE(kinds) && strcmp(text, kinds[kind]) != 0)
+            kind++;
+        if (kind == ARRAY_SIZE(kinds))
+            refuse("SYNTHETIC_GPU_HOST_VMM", text, "on, off, unknown or refused");
+        options.host_vmm = (enum host_vmm)kind;
     }
     text = getenv("SYNTHETIC_GPU_REPORT");
     if (text && *text)
