@@ -42,20 +42,37 @@ static void look_at_piece(struct cache_audit *audit, const struct segment *segme
         audit->held.mappings++;
         AGREE(audit, "a frame does not know of a mapping", listed(binding));
     }
+    audit->held.mappings += binding->linked;
     AGREE(audit, "a piece is filled without a frame", !binding->filled || binding->frame);
+    AGREE(audit, "a piece is linked to nothing, or to a frame as well",
+          !binding->linked ||
+              (segment->slot && segment->slot->handles && !binding->bound && !binding->filled));
+}
+
+void audit_slot(struct cache_audit *audit, const struct slot *slot, uint64_t unit)
+{
+    if (!slot->handles) {
+        audit->held.slots++;
+        return;
+    }
+    audit->held.host_handles += slot->size / unit;
+    audit->held.mappings += slot->size / unit;
+    audit->held.reservations++;
 }
 
 static void look_at_segment(struct cache *cache, struct cache_audit *audit, const struct segment *segment,
                             struct sums *sums)
 {
-    unsigned filled = 0, frames = 0;
+    unsigned filled = 0, frames = 0, linked = 0;
 
     for (unsigned i = 0; i < segment->pieces; i++) {
         look_at_piece(audit, segment, &segment->piece[i]);
         filled += segment->piece[i].filled;
+        linked += segment->piece[i].linked;
         frames += segment->piece[i].frame != NULL;
     }
     AGREE(audit, "filled pieces are miscounted", filled == segment->filled_pieces);
+    AGREE(audit, "linked pieces are miscounted", linked == segment->linked_pieces);
     AGREE(audit, "a segment is not as filled as its pieces",
           segment->filled == (filled == segment->pieces && filled > 0));
     AGREE(audit, "live items are miscounted", segment->live_items == __builtin_popcount(segment->live_mask));
@@ -68,8 +85,8 @@ static void look_at_segment(struct cache *cache, struct cache_audit *audit, cons
     if (segment->state != SEGMENT_EMPTY)
         sums->spilled_bytes += (segment->pieces - filled) * cache->frames.size;
     if (segment->slot) {
-        audit->slots_in_use++;
-        audit->held.slots++;
+        audit->slots_in_use += segment->state != SEGMENT_EMPTY;
+        audit_slot(audit, segment->slot, cache->slots.unit);
         sums->slot_bytes += segment->slot->size;
     }
     for (unsigned i = 0; i < segment->items; i++)
@@ -92,7 +109,7 @@ static void look_at_free(struct cache *cache, struct cache_audit *audit, struct 
     }
     LL_FOREACH(cache->slots.free, slot)
     {
-        audit->held.slots++;
+        audit_slot(audit, slot, cache->slots.unit);
         pooled += slot->size;
     }
     audit->held.frames += frames;
@@ -131,7 +148,7 @@ void cache_audit(struct cache *cache, struct cache_audit *audit)
     listed_idle++;
     audit->held.slots += cache->verify.scratch[0] ? 2 : 0;
     audit->unended += cache->in_flight;
-    audit->held.reservations = cache->segments.windows;
+    audit->held.reservations += cache->segments.windows;
     loans_audit(cache, audit, &sums.slot_bytes);
     look_at_events(cache, audit);
     if (!audit->unended) /* a loan has frame and slot, an operation that waits what it has gathered */

@@ -13,6 +13,7 @@
 /* Things of the driver's that a cache holds, by kind. */
 #define CACHE_HELD(X)                                                                                        \
     X(frames)                                                                                                \
+    X(host_handles)                                                                                          \
     X(mappings)                                                                                              \
     X(reservations)                                                                                          \
     X(slots)                                                                                                 \
@@ -36,5 +37,9 @@ struct cache_audit {
 };
 
 void cache_audit(struct cache *cache, struct cache_audit *audit);
+
+/* For the cache's own files: what a slot is made of, in pieces of `unit' bytes. */
+struct slot;
+void audit_slot(struct cache_audit *audit, const struct slot *slot, uint64_t unit);
 
 #endif

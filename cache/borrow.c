@@ -1,6 +1,6 @@
 #include "cache/borrow.h"
 #include "cache/audit.h"
-#include "cache/internal.h"
+#include "cache/linked.h"
 #include <errno.h>
 #include <utlist.h>
 
@@ -143,7 +143,8 @@ void loans_audit(const struct cache *cache, struct cache_audit *audit, uint64_t 
         audit->held.reservations++;
         audit->held.frames += stuck->frame != NULL;
         audit->held.mappings += stuck->frame != NULL;
-        audit->held.slots += stuck->slot != NULL;
+        if (stuck->slot)
+            audit_slot(audit, stuck->slot, cache->slots.unit);
         *slot_bytes += stuck->slot ? stuck->slot->size : 0;
     }
 }
@@ -200,7 +201,7 @@ static void make_one(struct cache *cache)
         struct segment *victim = residency_victim(cache);
         struct cache_failure failure;
 
-        if (!victim || residency_behind(cache, victim))
+        if (!victim || residency_behind(cache, victim) || linked_open_any(cache))
             return;
         error = residency_evict_some(cache, victim, 1, &need, &failure);
         if (error == -EAGAIN && need.kind == NEED_SLOT && cache_satisfy(cache, &need))

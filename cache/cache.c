@@ -49,7 +49,7 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
                 config->hbm_limit);
     timing_init(&cache->timing, ops);
     stall_init(&cache->stall, ops, &cache->statistics);
-    slots_init(&cache->slots, ops, &cache->statistics, config->host_limit);
+    slots_init(&cache->slots, ops, &cache->statistics, config->frame_size, config->host_limit);
     segments_init(&cache->segments, ops, &cache->frames, window);
     cache->policy.type = policies[config->policy];
     *out = cache;
@@ -63,6 +63,7 @@ void cache_destroy(struct cache *cache)
     loans_settle(cache);
     DL_FOREACH2(cache->segments.all, segment, all_next)
     {
+        (void)segment_unlink(&cache->segments, segment);
         residency_forget(cache, segment);
         segment_unmap(&cache->segments, segment, 0, segment->pieces);
         for (unsigned i = 0; i < segment->pieces; i++) {

@@ -102,9 +102,12 @@ struct cache_op {
     struct cache_touch_segment {
         struct segment *segment;
         unsigned access;
-        bool in_slot;
+        bool in_slot; /* done in its slot, at the slot's address */
+        bool linked;  /* some of it is reached over the link, at its own */
     } * touched, inline_touched[CACHE_OP_INLINE];
     uint64_t id;
+    bool open;        /* it may touch anything */
+    bool stays;       /* what it touches has to be in HBM, all of it */
     bool timed;       /* how long it takes is being measured */
     uint64_t ahead;   /* operations in its stream when it began */
     bool handed_over; /* it comes after waits of ours, or all that is ahead of it: no early start */
@@ -139,19 +142,22 @@ void cache_expect(const struct cache *cache, const struct cache_touch *touches, 
 int cache_op_begin(struct cache *cache, struct cache_op *op, struct stream_key stream,
                    const struct cache_touch *touches, unsigned count);
 /*
- * Whether what an operation touches can be in HBM at once, whatever else has to leave: false is the -ENOMEM
- * of begin, known in advance.
+ * Whether what an operation touches can be in HBM at once, whatever else has to leave. If not, begin has it
+ * reach the rest over the link, where the driver can do that (device_ops.h: host_create), or says -ENOMEM.
  */
 bool cache_op_fits(struct cache *cache, const struct cache_touch *touches, unsigned count);
-/* The same as begin for an operation that may touch every live allocation. */
+/*
+ * The same as begin for an operation that may touch every live allocation. What is not in HBM is reached over
+ * the link.
+ */
 int cache_op_begin_all(struct cache *cache, struct cache_op *op, struct stream_key stream);
 /* submitted: the driver took it. After a failed begin there is no end. */
 void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted);
 
 /*
  * For a copy: like begin, but data that is spilled (or was never in HBM while HBM is full) stays in its slot.
- * *dst and *src, where they are ours, are replaced by the address to use; *in_slot says that one was: the
- * copy is then to be issued by unified addresses. Stream order is kept as for any operation.
+ * *dst and *src, where they are ours, are replaced by the address to use; *in_slot says that one is host
+ * memory: the copy is then to be issued by unified addresses. Stream order is kept as for any operation.
  */
 int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key stream, uint64_t *dst,
                      uint64_t *src, uint64_t size, bool *in_slot);

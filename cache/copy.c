@@ -2,6 +2,7 @@
  * copy.c - copies of the job whose data is spilled are served in the slot, instead of bringing it in and
  * pushing other data out.
  */
+#include "cache/linked.h"
 #include "cache/operation.h"
 #include <errno.h>
 
@@ -10,7 +11,8 @@
  * push other data out of HBM. A slot that cannot be had is no error: the segment is brought in like any
  * other.
  */
-static int copy_side_in_slot(struct cache *cache, struct segment *segment, unsigned access, bool *in_slot)
+static int copy_side_in_slot(struct cache *cache, const struct cache_op *op, struct segment *segment,
+                             unsigned access, bool *in_slot)
 {
     struct need need;
     int error;
@@ -18,6 +20,10 @@ static int copy_side_in_slot(struct cache *cache, struct segment *segment, unsig
     *in_slot = false;
     for (;;) {
         if (segment->filled_pieces || segment->fixed) /* what is in frames is not in the slot */
+            return 0;
+        /* What an open operation may be looking at now is written where it looks: another address may not
+         * show it. */
+        if (segment->linked_pieces && linked_open_elsewhere(cache, op->stream))
             return 0;
         if (segment->state == SEGMENT_SPILLED) {
             *in_slot = true;
@@ -69,7 +75,7 @@ static bool copy_redirect(const struct cache_op *op, const struct cache *cache, 
 int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key stream, uint64_t *dst,
                      uint64_t *src, uint64_t size, bool *in_slot)
 {
-    bool moved;
+    bool moved, linked = false;
     int error;
 
     pthread_mutex_lock(&cache->lock);
@@ -82,7 +88,7 @@ int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key
         bool again = false;
 
         for (unsigned i = 0; i < op->count && !error; i++)
-            error = copy_side_in_slot(cache, op->touched[i].segment, op->touched[i].access,
+            error = copy_side_in_slot(cache, op, op->touched[i].segment, op->touched[i].access,
                                       &op->touched[i].in_slot);
         if (!error)
             error = op_place(cache, op);
@@ -103,7 +109,9 @@ int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key
     } else {
         moved = copy_redirect(op, cache, dst);
         moved |= copy_redirect(op, cache, src);
-        *in_slot = moved;
+        for (unsigned i = 0; i < op->count; i++)
+            linked |= op->touched[i].linked;
+        *in_slot = moved || linked;
         if (moved)
             cache->statistics.slot_bytes += size;
     }

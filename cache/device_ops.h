@@ -7,8 +7,8 @@
  *
  * Every function returns 0 or -errno: -ENOMEM where the device or the host has no more of it, -EIO for any
  * other error of the driver (the implementation remembers which). All are called with the cache's lock held
- * and must not wait for the GPU, except host_alloc, host_free and event_synchronize, which are called without
- * it.
+ * and must not wait for the GPU, except host_alloc, host_free, host_create, host_destroy and
+ * event_synchronize, which are called without it.
  */
 #ifndef HBMSPILL_CACHE_DEVICE_OPS_H
 #define HBMSPILL_CACHE_DEVICE_OPS_H
@@ -32,6 +32,17 @@ struct device_ops {
     /* Pinned host memory; its address is valid on the device too. */
     int (*host_alloc)(void *ctx, uint64_t size, void **out);
     int (*host_free)(void *ctx, void *memory);
+
+    /*
+     * The same as handles of `unit' bytes, size / unit of them into handles[], side by side at *memory for
+     * the CPU and the device; a handle can also be mapped (map, unmap) wherever a frame can, and is then
+     * reached over the link. All or nothing. The caller has unmapped it everywhere else when it destroys it;
+     * what the driver then does not take back is the implementation's to keep and to try again (a mapping
+     * counts for each handle, and a reservation). -ENOTSUP: not on this machine, use host_alloc. Both NULL
+     * where that is known beforehand.
+     */
+    int (*host_create)(void *ctx, uint64_t size, uint64_t unit, void **memory, uint64_t *handles);
+    int (*host_destroy)(void *ctx, void *memory, uint64_t size, uint64_t unit, const uint64_t *handles);
 
     int (*stream_create)(void *ctx, uint64_t *stream);
     int (*stream_destroy)(void *ctx, uint64_t stream);

@@ -38,12 +38,18 @@ static inline void edges_add(struct edges *edges, unsigned stream, uint64_t seq)
     edges->mask |= bit;
 }
 
-static inline void edges_merge(struct edges *into, const struct edges *from)
+/* Those of the streams in the mask. */
+static inline void edges_merge_of(struct edges *into, const struct edges *from, uint32_t streams)
 {
-    for (uint32_t rest = from->mask; rest; rest &= rest - 1) {
+    for (uint32_t rest = from->mask & streams; rest; rest &= rest - 1) {
         unsigned stream = (unsigned)__builtin_ctz(rest);
         edges_add(into, stream, from->seq[stream]);
     }
+}
+
+static inline void edges_merge(struct edges *into, const struct edges *from)
+{
+    edges_merge_of(into, from, UINT32_MAX);
 }
 
 #endif

@@ -38,6 +38,8 @@ struct cache {
     bool pressure;        /* HBM was full once: events are worth recording */
     bool record_always;   /* cache_record_always */
     uint64_t live_bytes;  /* asked for by the job */
+    struct edges open;    /* the last open operation of each stream, until it is known to have completed */
+    unsigned opens_begun; /* open operations between begin and end */
     bool in_window;
     struct plan *plan;            /* of the window being carried out, NULL outside */
     uint64_t window;              /* number of windows planned */

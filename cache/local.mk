@@ -63,6 +63,7 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/policy_bip.c \
 	%D%/policy_lru.c \
 	%D%/policy_nextuse.c \
+	%D%/linked.c \
 	%D%/residency.c \
 	%D%/room.c \
 	%D%/room.h \

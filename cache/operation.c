@@ -6,6 +6,7 @@
  * gathered so far stays where it is and may be taken by another.
  */
 #include "cache/operation.h"
+#include "cache/linked.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,7 @@ int op_start(struct cache *cache, struct cache_op *op, struct stream_key stream)
     op->touched = op->inline_touched;
     op->count = 0;
     op->capacity = CACHE_OP_INLINE;
-    op->handed_over = op->timed = false;
+    op->handed_over = op->timed = op->open = op->stays = false;
     op->stream = STREAM_IN;                                     /* until it is known */
     cache_failure_fill(cache, &op->failure, CACHE_TIER_HBM, 0); /* should a call run out of memory */
     error = cache_stream_index(cache, stream, &op->stream);
@@ -80,11 +81,15 @@ static void op_use(struct cache *cache, struct cache_op *op)
     }
 }
 
-static bool op_filled(const struct cache_op *op)
+/* linked: what can be reached over the link is as good. */
+static bool op_filled(const struct cache_op *op, bool linked)
 {
-    for (unsigned i = 0; i < op->count; i++)
-        if (!op->touched[i].in_slot && !segment_usable(op->touched[i].segment))
+    for (unsigned i = 0; i < op->count; i++) {
+        const struct segment *segment = op->touched[i].segment;
+
+        if (!op->touched[i].in_slot && !(linked ? segment_reached(segment) : segment_usable(segment)))
             return false;
+    }
     return true;
 }
 
@@ -117,25 +122,55 @@ static int op_fits(struct cache *cache, struct cache_op *op)
     return -ENOMEM;
 }
 
-/* Brings everything in; the pins are held when it returns 0. */
+/*
+ * What one segment of an operation needs. here: nothing is moved for it (an open operation is under way that
+ * must not be waited for); else it is brought in, and linked where there is no room. What is in the way of
+ * linking it is then no news: the failure is that there was no room.
+ */
+static int place_one(struct cache *cache, const struct cache_op *op, struct segment *segment, bool here,
+                     struct need *need, struct cache_failure *failure)
+{
+    struct cache_failure unlinked;
+    int error;
+
+    if (here)
+        return linked_place(cache, segment, false, need, failure);
+    error = residency_fill(cache, segment, need, failure);
+    if (error != -ENOMEM || op->stays || !slots_linkable(&cache->slots))
+        return error;
+    return linked_place(cache, segment, true, need, &unlinked);
+}
+
+/* Brings everything in, or links it; the pins are held when it returns 0. */
 int op_place(struct cache *cache, struct cache_op *op)
 {
+    bool links = !op->stays && slots_linkable(&cache->slots);
+
     op_use(cache, op);
     for (;;) {
+        bool here = false;
         struct need need;
-        int error = 0;
+        int error;
 
-        if (op_filled(op)) {
+        if (op_filled(op, false)) {
             op_pin(op);
             return 0;
         }
         error = op_fits(cache, op);
+        if (links) {
+            here = linked_open_elsewhere(cache, op->stream);
+            if ((here || error) && op_filled(op, true)) {
+                op_pin(op);
+                return 0;
+            }
+            error = 0;
+        }
         if (error)
             return error;
         op_pin(op);
         for (unsigned i = 0; i < op->count && !error; i++)
             if (!op->touched[i].in_slot)
-                error = residency_fill(cache, op->touched[i].segment, &need, &op->failure);
+                error = place_one(cache, op, op->touched[i].segment, here, &need, &op->failure);
         if (!error)
             return 0;
         op_unpin(cache, op);
@@ -219,7 +254,10 @@ static void op_note_contents(struct cache *cache, struct cache_op *op)
 
         if (op->touched[i].in_slot)
             continue;
-        residency_contents(cache, segment);
+        if (op->touched[i].linked)
+            linked_contents(cache, segment);
+        else
+            residency_contents(cache, segment);
         if (segment->fresh)
             dearest_used(segment, &cache->dearest, op->id);
         segment->fresh = segment->leaving = false;
@@ -231,20 +269,29 @@ static void op_note_contents(struct cache *cache, struct cache_op *op)
 /* With the lock: from a filled-in op to one that may be submitted. */
 int op_begin_placed(struct cache *cache, struct cache_op *op)
 {
-    int error = op_order(cache, op);
+    bool linked = false;
+    int error;
 
+    for (unsigned i = 0; i < op->count; i++) {
+        op->touched[i].linked = !op->touched[i].in_slot && op->touched[i].segment->linked_pieces;
+        linked |= op->touched[i].linked;
+    }
+    error = op_order(cache, op);
     if (error) {
         op_unpin(cache, op);
         return error;
     }
     op_note_contents(cache, op);
     for (unsigned i = 0; i < op->count; i++)
-        if (op->touched[i].in_slot) {
+        if (op->touched[i].in_slot || op->touched[i].linked) {
             op->touched[i].segment->slot_pins++;
             if (op->touched[i].access & CACHE_WRITE)
                 verify_forget(op->touched[i].segment->slot);
         }
+    cache->statistics.linked_operations += linked;
     cache->in_flight++;
+    if (op->open)
+        linked_open_begun(cache);
     if (cache->timing.on && !cache->streams.stream[op->stream].key.thread)
         op->timed = timing_before(&cache->timing, cache->streams.stream[op->stream].key.handle);
     return 0;
@@ -312,6 +359,7 @@ int cache_op_begin_all(struct cache *cache, struct cache_op *op, struct stream_k
 
     pthread_mutex_lock(&cache->lock);
     error = op_start(cache, op, stream);
+    op->open = true;
     DL_FOREACH2(cache->segments.all, segment, all_next)
     {
         if (!error && segment->live_items)
@@ -345,18 +393,20 @@ void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted)
 
             if (!op->touched[i].in_slot)
                 segment_used(segment, op->stream, seq);
-            else if (segment->slot)
+            if ((op->touched[i].in_slot || op->touched[i].linked) && segment->slot)
                 edges_add(op->touched[i].access & CACHE_WRITE ? &segment->slot->written
                                                               : &segment->slot->read,
                           op->stream, seq);
         }
         /* An event is a convenience here: without it, a later wait covers more than it must. */
         if (cache->record_always || stream->key.thread ||
-            (cache->pressure && seq - stream->recorded >= EVENT_INTERVAL))
+            (cache->pressure && (op->open || seq - stream->recorded >= EVENT_INTERVAL)))
             (void)stream_record_own(&cache->streams, op->stream);
     }
+    if (op->open)
+        linked_open_ended(cache, op->stream, stream->seq, submitted);
     for (unsigned i = 0; i < op->count; i++)
-        if (op->touched[i].in_slot)
+        if (op->touched[i].in_slot || op->touched[i].linked)
             op->touched[i].segment->slot_pins--;
     cache->in_flight--;
     op_unpin(cache, op);
@@ -389,6 +439,7 @@ int cache_fix(struct cache *cache, uint64_t address, struct cache_failure *failu
     op.capacity = CACHE_OP_INLINE;
     cache_failure_fill(cache, &op.failure, CACHE_TIER_HBM, 0);
     op.id = ++cache->tick;
+    op.stays = true;
     if (segments_item(&cache->segments, address, &segment, &base, &item) && !segment->fixed) {
         error = op_add(&op, segment, CACHE_READ | CACHE_WRITE);
         if (!error)

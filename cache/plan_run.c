@@ -2,6 +2,7 @@
  * plan_run.c - a plan carried out: what is due before an operation, and the window that brackets it.
  */
 #include "cache/home.h"
+#include "cache/linked.h"
 #include "cache/plan.h"
 #include <errno.h>
 #include <limits.h>
@@ -43,7 +44,7 @@ static void evict_now(struct cache *cache, struct segment *segment, const struct
     struct cache_failure failure;
     struct need need;
 
-    while (segment->state == SEGMENT_RESIDENT && policy_movable(segment) &&
+    while (segment->state == SEGMENT_RESIDENT && policy_movable(segment) && !linked_open_any(cache) &&
            !residency_behind(cache, segment) && any_in_hbm(segment, action->first, action->count)) {
         int error = residency_evict(cache, segment, action->first, action->count, &need, &failure);
 
@@ -70,7 +71,8 @@ static bool fetch_now(struct cache *cache, const struct pending *fetch, unsigned
 
     while (segment->state != SEGMENT_EMPTY && segment->life == fetch->life && !segment->fixed &&
            !in_hbm(segment, first, count)) {
-        int error = residency_fill_free(cache, segment, first, count, &need);
+        int error =
+            linked_open_any(cache) ? -EBUSY : residency_fill_free(cache, segment, first, count, &need);
 
         if (error == -EBUSY)
             return false;

@@ -57,7 +57,7 @@ void residency_forget(struct cache *cache, struct segment *segment)
     segment->state = SEGMENT_EMPTY;
     segment->leaving = false;
     segment->version++;
-    if (segment->slot) {
+    if (segment->slot && !segment->linked_pieces) { /* else it is kept until the address leads elsewhere */
         slots_give(&cache->slots, segment->slot);
         segment->slot = NULL;
     }

@@ -3,6 +3,7 @@
  */
 #include "cache/room.h"
 #include "cache/home.h"
+#include "cache/linked.h"
 #include <errno.h>
 #include <utlist.h>
 
@@ -75,12 +76,20 @@ int residency_slot(struct cache *cache, struct segment *segment, struct need *ne
         }
         if (error != -ENOSPC)
             return error;
-        if (!slots_suffice(cache, segment->size) || !steal_slot(cache)) {
+        error = linked_reclaim(cache, need);
+        if (error && slots_suffice(cache, segment->size) && steal_slot(cache))
+            error = 0;
+        if (error == -ENOENT) {
             cache_failure_fill(cache, failure, CACHE_TIER_HOST, segment->size);
-            return -ENOMEM;
+            error = -ENOMEM;
         }
+        if (error)
+            return error;
         segment->slot = slots_take(&cache->slots, segment->size);
     }
+    /* Operations of the job's that were done in it for its last owner; copies of ours are among its edges. */
+    edges_merge_of(&segment->ready, &segment->slot->written, ~STREAMS_OWN);
+    edges_merge_of(&segment->ready, &segment->slot->read, ~STREAMS_OWN);
     return 0;
 }
 

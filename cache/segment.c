@@ -329,6 +329,11 @@ static int binding_unmap(struct frames *frames, struct binding *binding)
     if (error)
         return error;
     frames->statistics->unmap_calls++;
+    if (binding->linked) {
+        binding->linked = binding->segment->mapped = false;
+        binding->segment->linked_pieces--;
+        return 0;
+    }
     LL_DELETE(binding->bound->bindings, binding);
     binding->bound = NULL;
     return 0;
@@ -349,6 +354,17 @@ int segment_unmap(struct segments *segments, struct segment *segment, unsigned f
 {
     for (unsigned i = first; i < first + count; i++) {
         int error = segment->piece[i].bound ? binding_unmap(segments->frames, &segment->piece[i]) : 0;
+
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+int segment_unlink(struct segments *segments, struct segment *segment)
+{
+    for (unsigned i = 0; i < segment->pieces && segment->linked_pieces; i++) {
+        int error = segment->piece[i].linked ? binding_unmap(segments->frames, &segment->piece[i]) : 0;
 
         if (error)
             return error;
@@ -386,7 +402,8 @@ int segment_map(struct segments *segments, struct segment *segment, unsigned fir
     for (i = first; i < first + count; i++) {
         struct binding *binding = &segment->piece[i];
 
-        if (!binding->bound || !binding->frame || (binding->bound == binding->frame && binding->accessible))
+        if (!binding->frame || (!binding->bound && !binding->linked) ||
+            (binding->bound == binding->frame && binding->accessible))
             continue;
         /* cuMemUnmap does not reliably wait for running work: what used this address must have completed. */
         if (!streams_completed(segments->frames->streams, &uses, wait, &error))
@@ -413,6 +430,49 @@ int segment_map(struct segments *segments, struct segment *segment, unsigned fir
         binding->bound = binding->frame;
         binding->accessible = false;
         LL_PREPEND(binding->frame->bindings, binding);
+    }
+    return i > run ? grant_access(segments, segment, run, i) : 0;
+}
+
+int segment_link(struct segments *segments, struct segment *segment, uint64_t *wait)
+{
+    const struct device_ops *ops = segments->ops;
+    struct edges uses = segment_uses(segment);
+    unsigned i, run = 0; /* pieces [run, i) are mapped and have no access yet */
+    int error;
+
+    edges_merge(&uses, &segment->ready);
+    for (i = 0; i < segment->pieces; i++) {
+        struct binding *binding = &segment->piece[i];
+
+        if (binding->frame || (!binding->bound && !binding->linked) ||
+            (binding->linked && binding->accessible))
+            continue;
+        if (!streams_completed(segments->frames->streams, &uses, wait, &error)) /* as in segment_map */
+            return error ? error : -EBUSY;
+        error = binding_unmap(segments->frames, binding);
+        if (error)
+            return error;
+    }
+    for (i = 0; i < segment->pieces; i++) {
+        struct binding *binding = &segment->piece[i];
+
+        if (binding->linked || binding->frame) {
+            error = i > run ? grant_access(segments, segment, run, i) : 0;
+            if (error)
+                return error;
+            run = i + 1;
+            continue;
+        }
+        error =
+            ops->map(ops->ctx, segment->address + binding->offset, segments->unit, segment->slot->handles[i]);
+        if (error)
+            return error;
+        segments->frames->statistics->map_calls++;
+        segments->frames->statistics->link_mappings++;
+        binding->linked = true;
+        binding->accessible = false;
+        segment->linked_pieces++;
     }
     return i > run ? grant_access(segments, segment, run, i) : 0;
 }

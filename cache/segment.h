@@ -10,6 +10,8 @@
  *   EMPTY     nothing written yet, or everything in it freed: contents are dead (frames may still be there)
  *   RESIDENT  in frames, or some pieces in frames and the others in the slot; clean pieces are in both
  *   SPILLED   in the slot only (frames may be on their way)
+ * A piece whose contents are in the slot may be *linked*: its own address is mapped to the slot's handle, and
+ * operations reach it over the link (linked.h).
  *
  * Called with the cache's lock held.
  */
@@ -35,6 +37,7 @@ struct binding {
     struct frame *frame;  /* owned, NULL if none */
     struct frame *bound;  /* mapped here, maybe no longer or not yet ours */
     struct binding *next; /* of the bound frame's list */
+    bool linked;          /* mapped to the slot's handle instead of a frame; bound is NULL */
     bool accessible;      /* access was set since it was mapped */
     bool filled; /* its contents, if the segment has any, are in the frame or on their way: the segment's
                     edges count, not the frame's */
@@ -70,7 +73,7 @@ struct segment {
     enum segment_state state : 8;
     bool fixed;         /* never moved again (graphs, captures, exports) */
     bool filled;        /* all pieces are */
-    bool mapped;        /* its address leads to its frames; false after an unmapping failed half-way */
+    bool mapped;        /* its address leads to its contents; false after an unmapping failed half-way */
     bool fresh;         /* no operation was begun since it got its frames, or its address a new owner */
     struct edges ready; /* every operation comes after these; the mask ends the line */
 
@@ -97,7 +100,7 @@ struct segment {
     struct place *place;          /* the birth it is kept for, or NULL (place.h) */
     struct dearest_mark cost;
     struct history_mark seen;
-    unsigned pieces, filled_pieces;
+    unsigned pieces, filled_pieces, linked_pieces;
     struct binding piece[];
 } __attribute__((aligned(ARENA_ALIGN)));
 
@@ -133,6 +136,12 @@ static inline void segment_forget_uses(struct segment *segment)
 static inline bool segment_usable(const struct segment *segment)
 {
     return segment->filled && segment->mapped;
+}
+
+/* The same for one that may go over the link. */
+static inline bool segment_reached(const struct segment *segment)
+{
+    return segment->mapped && segment->filled_pieces + segment->linked_pieces == segment->pieces;
 }
 
 enum { SEGMENT_WINDOWS = 8 };
@@ -188,8 +197,12 @@ bool segments_give_item(struct segment *segment, unsigned item);
  */
 int segment_map(struct segments *segments, struct segment *segment, unsigned first, unsigned count,
                 uint64_t *wait);
-/* Unmaps them; the caller knows that their uses have completed. */
+/* Unmaps them from frames; the caller knows that their uses have completed. */
 int segment_unmap(struct segments *segments, struct segment *segment, unsigned first, unsigned count);
+/* Maps the pieces that have no frame to the slot's handles. -EBUSY: *wait must complete first. */
+int segment_link(struct segments *segments, struct segment *segment, uint64_t *wait);
+/* Unmaps all that is linked; the caller knows that its uses have completed. */
+int segment_unlink(struct segments *segments, struct segment *segment);
 /* Unmaps every address that is mapped to a frame about to be released. */
 int frame_unbind(struct frames *frames, struct frame *frame);
 

@@ -4,9 +4,14 @@
 #include <utlist.h>
 
 void slots_init(struct slots *slots, const struct device_ops *ops, struct statistics *statistics,
-                uint64_t limit)
+                uint64_t unit, uint64_t limit)
 {
-    *slots = (struct slots){.ops = ops, .statistics = statistics, .limit = limit};
+    *slots = (struct slots){.ops = ops, .statistics = statistics, .unit = unit, .limit = limit};
+}
+
+bool slots_linkable(const struct slots *slots)
+{
+    return slots->ops->host_create && !__atomic_load_n(&slots->unlinkable, __ATOMIC_RELAXED);
 }
 
 struct slot *slots_take(struct slots *slots, uint64_t size)
@@ -68,8 +73,36 @@ int slots_reserve(struct slots *slots, struct streams *streams, uint64_t size, s
 
 static void slot_free(struct slot *slot)
 {
+    free(slot->handles);
     free(slot->sums);
     free(slot);
+}
+
+static int memory_give(const struct slots *slots, const struct slot *slot)
+{
+    const struct device_ops *ops = slots->ops;
+
+    return slot->handles ? ops->host_destroy(ops->ctx, slot->memory, slot->size, slots->unit, slot->handles)
+                         : ops->host_free(ops->ctx, slot->memory);
+}
+
+static int memory_take(struct slots *slots, struct slot *slot)
+{
+    const struct device_ops *ops = slots->ops;
+    int error;
+
+    if (slots_linkable(slots)) {
+        slot->handles = malloc(slot->size / slots->unit * sizeof *slot->handles);
+        if (!slot->handles)
+            return -ENOMEM;
+        error = ops->host_create(ops->ctx, slot->size, slots->unit, &slot->memory, slot->handles);
+        if (error != -ENOTSUP)
+            return error;
+        __atomic_store_n(&slots->unlinkable, true, __ATOMIC_RELAXED);
+        free(slot->handles);
+        slot->handles = NULL;
+    }
+    return ops->host_alloc(ops->ctx, slot->size, &slot->memory);
 }
 
 int slots_make(struct slots *slots, uint64_t size, struct slot **evicted, struct slot **out)
@@ -79,7 +112,7 @@ int slots_make(struct slots *slots, uint64_t size, struct slot **evicted, struct
 
     for (slot = *evicted; slot; slot = next) {
         next = slot->next;
-        failed = slots->ops->host_free(slots->ops->ctx, slot->memory);
+        failed = memory_give(slots, slot);
         if (failed) {
             error = failed;
             LL_PREPEND(refused, slot);
@@ -93,12 +126,12 @@ int slots_make(struct slots *slots, uint64_t size, struct slot **evicted, struct
     slot = calloc(1, sizeof *slot);
     if (!slot)
         return -ENOMEM;
-    error = slots->ops->host_alloc(slots->ops->ctx, size, &slot->memory);
+    slot->size = size;
+    error = memory_take(slots, slot);
     if (error) {
-        free(slot);
+        slot_free(slot);
         return error;
     }
-    slot->size = size;
     *out = slot;
     return 0;
 }
@@ -122,7 +155,7 @@ void slots_destroy(struct slots *slots)
 
     for (slot = slots->free; slot; slot = next) {
         next = slot->next;
-        slots->ops->host_free(slots->ops->ctx, slot->memory);
+        memory_give(slots, slot);
         slots->held -= slot->size;
         slot_free(slot);
     }

@@ -1,6 +1,9 @@
 /*
  * slot.h - the host tier: pinned memory, one slot for one segment, pooled by size, within an exact limit.
  *
+ * Where the driver has it, a slot is made of handles, one for each piece of its segment, so that a piece's
+ * own address can be mapped to where its contents are (linked.h).
+ *
  * Called with the cache's lock held, except slots_make, which pins memory and is called without it.
  */
 #ifndef HBMSPILL_CACHE_SLOT_H
@@ -12,6 +15,7 @@
 struct slot {
     void *memory;
     uint64_t size;
+    uint64_t *handles;     /* one for each piece; NULL: it can be mapped nowhere else */
     struct edges written;  /* a reader comes after these */
     struct edges read;     /* a writer comes after these and `written' */
     struct slot *next;     /* in the pool of free ones */
@@ -22,14 +26,18 @@ struct slot {
 struct slots {
     const struct device_ops *ops;
     struct statistics *statistics;
+    uint64_t unit; /* of a handle: a piece's size */
     uint64_t limit;
-    uint64_t held; /* pinned bytes, pooled ones and those being pinned included */
-    uint64_t used; /* bytes of slots that are somebody's */
+    bool unlinkable; /* the driver has refused to make handles; any thread, atomic */
+    uint64_t held;   /* pinned bytes, pooled ones and those being pinned included */
+    uint64_t used;   /* bytes of slots that are somebody's */
     struct slot *free;
 };
 
 void slots_init(struct slots *slots, const struct device_ops *ops, struct statistics *statistics,
-                uint64_t limit);
+                uint64_t unit, uint64_t limit);
+/* Whether slots that are made from now on have handles, as far as is known. Any thread, no lock. */
+bool slots_linkable(const struct slots *slots);
 /* A pooled slot of exactly that size, NULL where there is none. */
 struct slot *slots_take(struct slots *slots, uint64_t size);
 void slots_give(struct slots *slots, struct slot *slot);

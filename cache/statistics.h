@@ -45,6 +45,8 @@
     X(events_recorded, "count", "events recorded")                                                           \
     X(frames_created, "count", "frames of HBM created")                                                      \
     X(frames_released, "count", "frames given back to the driver")                                           \
+    X(linked_operations, "count", "operations that reached spilled memory over the link")                    \
+    X(link_mappings, "count", "mappings of spilled memory made for them")                                    \
     X(map_calls, "count", "mappings made")                                                                   \
     X(unmap_calls, "count", "mappings removed")                                                              \
     X(access_calls, "count", "set-access calls")                                                             \

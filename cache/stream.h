@@ -18,6 +18,8 @@
 #include <stddef.h>
 
 enum { STREAM_IN = 0, STREAM_OUT = 1 };
+/* The two as a mask of edges; the others are the job's. */
+#define STREAMS_OWN (UINT32_C(1) << STREAM_IN | UINT32_C(1) << STREAM_OUT)
 
 /* How the job names a stream: the handle, and the thread where the handle means something else in each. */
 struct stream_key {

@@ -1,6 +1,7 @@
 #include "hooks/gpu.h"
 #include "hooks/capture.h"
 #include "hooks/costs.h"
+#include "hooks/device_host.h"
 #include "hooks/held.h"
 #include "hooks/host_memory.h"
 #include "hooks/planner.h"
@@ -289,6 +290,10 @@ static struct gpu *make(CUdevice device)
     device_cuda_init(gpu);
     link_init(&gpu->link);
     config.frame_size = cache_frame_size(granularity, gpu->hbm_limit);
+    if (device_host_supported(gpu, config.frame_size)) {
+        gpu->ops.host_create = device_host_create;
+        gpu->ops.host_destroy = device_host_destroy;
+    }
     config.hbm_limit = gpu->hbm_limit;
     config.host_limit = gpu->host_limit;
     if (cache_create(&gpu->ops, &config, &gpu->cache)) {

@@ -21,6 +21,7 @@ struct gpu {
     CUcontext context;
     CUmemAllocationProp prop; /* of frames */
     CUmemAccessDesc access;
+    CUmemLocation host_location; /* of slots that are handles (device_host.h) */
     struct device_ops ops;
     struct cache *cache;
     uint64_t granularity;    /* bytes */

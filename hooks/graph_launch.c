@@ -349,7 +349,9 @@ static CUresult launch(PFN_cuGraphLaunch_v10000 real, bool per_thread, CUgraphEx
         program_touches(exec->program, &touches);
     gpu = touches.gpu;
     singly = may_go_singly(exec, &touches);
-    if (singly && cache_under_pressure(gpu->cache)) {
+    /* As a whole it would reach over the link what each of its nodes can have in device memory. */
+    if (singly &&
+        (cache_under_pressure(gpu->cache) || !cache_op_fits(gpu->cache, touches.touch, touches.count))) {
         touches_fini(&touches);
         return launch_singly(exec, gpu, named);
     }

@@ -1,4 +1,5 @@
 #include "hooks/held.h"
+#include "hooks/device_host.h"
 #include "hooks/gpu.h"
 #include "hooks/graph.h"
 #include "hooks/operation.h"
@@ -48,6 +49,7 @@ static void find(struct cache_audit *sum)
     struct gpu *gpu;
 
     *sum = (struct cache_audit){.held = {.events = exec_events(), .streams = operation_streams()}};
+    device_host_refused(&sum->held);
     pthread_mutex_lock(&lock);
     sum->held.streams += stream_count;
     sum->held.events += event_count;

@@ -1,6 +1,6 @@
 # The wrappers of driver functions, one file per API family.
 libhbmspill_la_SOURCES += \
-	%D%/alloc.c %D%/behind.c %D%/behind.h %D%/capture.c %D%/capture.h %D%/copy.c %D%/counters.h %D%/device_cuda.c %D%/gpu.c %D%/gpu.h \
+	%D%/alloc.c %D%/behind.c %D%/behind.h %D%/capture.c %D%/capture.h %D%/copy.c %D%/counters.h %D%/device_cuda.c %D%/device_host.c %D%/device_host.h %D%/gpu.c %D%/gpu.h \
 	%D%/graph.c %D%/graph.h %D%/graph_change.c %D%/graph_exec.c %D%/graph_launch.c \
 	%D%/graph_names.c %D%/graph_names.h %D%/graph_node.c %D%/graph_program.c %D%/graph_program.h %D%/graph_read.c %D%/held.c %D%/held.h \
 	%D%/host_alloc.c %D%/host_memory.c %D%/host_memory.h %D%/kernel.c %D%/kernel.h %D%/launch.c %D%/link.c %D%/link.h \

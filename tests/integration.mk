@@ -14,6 +14,7 @@ integration_tests = \
 	%D%/integration/test_graphs \
 	%D%/integration/test_kernels \
 	%D%/integration/test_long_run \
+	%D%/integration/test_open \
 	%D%/integration/test_planner \
 	%D%/integration/test_queries \
 	%D%/integration/test_rounds \
@@ -111,6 +112,10 @@ EXTRA_DIST += %D%/integration/documented_errors.awk
 %C%_integration_test_long_run_SOURCES = %D%/integration/test_long_run.c
 %C%_integration_test_long_run_CFLAGS = $(integration_cflags)
 %C%_integration_test_long_run_LDADD = $(integration_libs)
+
+%C%_integration_test_open_SOURCES = %D%/integration/test_open.c
+%C%_integration_test_open_CFLAGS = $(integration_cflags)
+%C%_integration_test_open_LDADD = $(integration_libs)
 
 # It is a planner itself, and starts the real one.
 %C%_integration_test_planner_SOURCES = %D%/integration/test_planner.c

@@ -1,7 +1,7 @@
 /*
  * kernels.c - the kernels of the integration tests, as PTX text.
  *
- * All but `chase' touch only what their parameters point into.
+ * All but `chase', `spread' and `batched' touch only what their parameters point into.
  */
 #include "tests/integration/job.h"
 
@@ -124,6 +124,59 @@ const char job_ptx[] =
     "bra NEXT;\n"
     "STORE:\n"
     "st.global.u32 [%rd3], %r6;\n"
+    "END:\n"
+    "ret;\n"
+    "}\n"
+    /* the other way round: to the word i behind each address in the table is added from[i] */
+    ".visible .entry spread(.param .u64 from, .param .u64 table, .param .u32 tables, .param .u32 count)\n"
+    ".reqntid 256, 1, 1\n"
+    "{\n" REGISTERS "ld.param.u64 %rd1, [from];\n"
+    "ld.param.u64 %rd2, [table];\n"
+    "ld.param.u32 %r5, [tables];\n"
+    "ld.param.u32 %r2, [count];\n" INDEX "add.s64 %rd3, %rd1, %rd9;\n"
+    "ld.global.u32 %r6, [%rd3];\n"
+    "NEXT:\n"
+    "setp.eq.u32 %p2, %r5, 0;\n"
+    "@%p2 bra END;\n"
+    "ld.global.u64 %rd4, [%rd2];\n"
+    "add.s64 %rd5, %rd4, %rd9;\n"
+    "ld.global.u32 %r7, [%rd5];\n"
+    "add.s32 %r7, %r7, %r6;\n"
+    "st.global.u32 [%rd5], %r7;\n"
+    "add.s64 %rd2, %rd2, 8;\n"
+    "add.s32 %r5, %r5, -1;\n"
+    "bra NEXT;\n"
+    "END:\n"
+    "ret;\n"
+    "}\n"
+    /* a, b, c: tables of addresses in device memory, as cublasSgemmBatched takes them; c[n][i] = a[n][i] +
+     * b[n][i]
+     */
+    ".visible .entry batched(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 batches, .param .u32 "
+    "count)\n"
+    ".reqntid 256, 1, 1\n"
+    "{\n" REGISTERS "ld.param.u64 %rd1, [a];\n"
+    "ld.param.u64 %rd2, [b];\n"
+    "ld.param.u64 %rd3, [c];\n"
+    "ld.param.u32 %r5, [batches];\n"
+    "ld.param.u32 %r2, [count];\n" INDEX "NEXT:\n"
+    "setp.eq.u32 %p2, %r5, 0;\n"
+    "@%p2 bra END;\n"
+    "ld.global.u64 %rd4, [%rd1];\n"
+    "ld.global.u64 %rd5, [%rd2];\n"
+    "ld.global.u64 %rd6, [%rd3];\n"
+    "add.s64 %rd4, %rd4, %rd9;\n"
+    "add.s64 %rd5, %rd5, %rd9;\n"
+    "add.s64 %rd6, %rd6, %rd9;\n"
+    "ld.global.u32 %r6, [%rd4];\n"
+    "ld.global.u32 %r7, [%rd5];\n"
+    "add.s32 %r7, %r7, %r6;\n"
+    "st.global.u32 [%rd6], %r7;\n"
+    "add.s64 %rd1, %rd1, 8;\n"
+    "add.s64 %rd2, %rd2, 8;\n"
+    "add.s64 %rd3, %rd3, 8;\n"
+    "add.s32 %r5, %r5, -1;\n"
+    "bra NEXT;\n"
     "END:\n"
     "ret;\n"
     "}\n";

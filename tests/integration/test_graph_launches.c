@@ -390,10 +390,12 @@ static const struct scenario scenarios[] = {
      .inspect = one_by_one_in_silence},
     {.name = "too_big_a_kernel",
      .job = too_big_a_kernel,
+     .variables = "SYNTHETIC_GPU_HOST_VMM=off",
      .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
      .inspect = says_kernel},
     {.name = "too_big_a_whole",
      .job = too_big_a_whole,
+     .variables = "SYNTHETIC_GPU_HOST_VMM=off",
      .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
      .inspect = says_graph},
 #define UNREADABLE(function)                                                                                 \

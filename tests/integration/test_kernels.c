@@ -288,6 +288,7 @@ static void names_kernel(const struct outcome *of)
 }
 
 static const char open_variables[] = "HBMSPILL_CLOSED=auto";
+static const char unlinked_variables[] = "HBMSPILL_CLOSED=auto SYNTHETIC_GPU_HOST_VMM=off";
 
 static const struct scenario scenarios[] = {
     {.name = "in_structures", .job = in_structures, .flags = SCENARIO_SPILLS},
@@ -307,7 +308,7 @@ static const struct scenario scenarios[] = {
     {.name = "open_does_not_fit",
      .job = open_does_not_fit,
      .hbm = "40M",
-     .variables = open_variables,
+     .variables = unlinked_variables,
      .flags = SCENARIO_NOT_NATIVE,
      .inspect = names_kernel},
 };

@@ -19,8 +19,9 @@ static inline void fake_cache_audit(struct fake_device *fake, struct cache *cach
     ck_assert_msg(audit.wrong == 0, "%s", audit.first_wrong);
     ck_assert_uint_eq(audit.unended, 0);
     ck_assert_uint_eq(audit.held.frames, fake->frames_live);
-    ck_assert_uint_eq(audit.held.mappings, fake->mapping_count);
-    ck_assert_uint_eq(audit.held.reservations, fake->reserved);
+    ck_assert_uint_eq(audit.held.host_handles, fake->handles_live);
+    ck_assert_uint_eq(audit.held.mappings, fake->mapping_count + fake->handles_live);
+    ck_assert_uint_eq(audit.held.reservations, fake->reserved + fake->blocks_live);
     ck_assert_uint_eq(audit.held.slots, fake->slots_live);
     ck_assert_uint_eq(audit.held.streams, fake->streams_live);
     ck_assert_uint_eq(audit.held.events, fake->events_live);

@@ -121,6 +121,10 @@ static void frame_check(struct fake_device *fake, struct fake_frame *frame)
 {
     if (!frame->released || frame->mappings)
         return;
+    if (frame->host) {
+        free(frame);
+        return;
+    }
     fake->hbm_used -= frame->size;
     fake->frames_live--;
     free(frame->memory);
@@ -226,6 +230,59 @@ static int fake_host_free(void *ctx, void *memory)
     fake->slots_live--;
     fake->host_used -= block[0];
     free(block);
+    return 0;
+}
+
+/* A slot as handles: the CPU's view of it is one block, each handle a part of that. */
+static int fake_host_create(void *ctx, uint64_t size, uint64_t unit, void **memory, uint64_t *handles)
+{
+    struct fake_device *fake = ctx;
+    GUARD(fake);
+
+    FAIL(host_create, -ENOMEM);
+    if (fake->no_handles)
+        return -ENOTSUP;
+    if (size % unit) {
+        fake->faults++;
+        return -EIO;
+    }
+    if (fake->host_used + size > fake->host)
+        return -ENOMEM;
+    *memory = malloc(size);
+    memset(*memory, 0x5a, size);
+    for (uint64_t i = 0; i < size / unit; i++) {
+        struct fake_frame *frame = calloc(1, sizeof *frame);
+
+        *frame =
+            (struct fake_frame){.memory = (unsigned char *)*memory + i * unit, .size = unit, .host = true};
+        handles[i] = (uint64_t)(uintptr_t)frame;
+    }
+    fake->host_used += size;
+    fake->handles_live += (unsigned)(size / unit);
+    fake->blocks_live++;
+    return 0;
+}
+
+static int fake_host_destroy(void *ctx, void *memory, uint64_t size, uint64_t unit, const uint64_t *handles)
+{
+    struct fake_device *fake = ctx;
+    GUARD(fake);
+
+    FAIL(host_destroy, -EIO);
+    for (uint64_t i = 0; i < size / unit; i++) {
+        struct fake_frame *frame = (struct fake_frame *)(uintptr_t)handles[i];
+
+        if (frame->mappings) { /* the memory would live on, against the limit */
+            fake->faults++;
+            return -EIO;
+        }
+        frame->released = true;
+        frame_check(fake, frame);
+    }
+    fake->handles_live -= (unsigned)(size / unit);
+    fake->blocks_live--;
+    fake->host_used -= size;
+    free(memory);
     return 0;
 }
 
@@ -536,6 +593,8 @@ void fake_init(struct fake_device *fake, uint64_t hbm, uint64_t host, uint64_t s
                 .set_access = fake_set_access,
                 .host_alloc = fake_host_alloc,
                 .host_free = fake_host_free,
+                .host_create = fake_host_create,
+                .host_destroy = fake_host_destroy,
                 .stream_create = fake_stream_create,
                 .stream_destroy = fake_stream_destroy,
                 .copy = fake_copy,

@@ -20,6 +20,7 @@ struct fake_frame {
     uint64_t size;
     unsigned mappings;
     bool released;
+    bool host; /* one handle of a slot: memory is part of the slot's */
 };
 
 struct fake_mapping {
@@ -52,6 +53,8 @@ struct fake_op {
     X(unmap)                                                                                                 \
     X(set_access)                                                                                            \
     X(host_alloc)                                                                                            \
+    X(host_create)                                                                                           \
+    X(host_destroy)                                                                                          \
     X(host_free)                                                                                             \
     X(stream_create)                                                                                         \
     X(stream_destroy)                                                                                        \
@@ -93,6 +96,8 @@ struct fake_device {
     uint64_t fail_at; /* this call (counted from 1 over all of ops) returns -ENOMEM, or -EIO where that is not
                          possible */
     uint64_t called[FAKE_CALL_COUNT];
+    unsigned handles_live, blocks_live; /* of host memory: a block has one address range for its handles */
+    bool no_handles;                    /* host memory cannot be mapped elsewhere */
     struct {
         enum fake_call call;
         uint64_t occurrence; /* from 1; 0: none */

@@ -171,6 +171,7 @@ START_TEST(too_big_for_hbm_is_refused)
     uint64_t stream, address;
 
     start_at(2 * MIB, 2 * MIB, false, 1);
+    fake.no_handles = true; /* nor can it be reached over the link */
     stream = fake_stream(&fake);
     allocate(&a, 3 * MIB / 2);
     allocate(&b, 1 * MIB);

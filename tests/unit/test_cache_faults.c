@@ -4,8 +4,8 @@
  * device has given it, and its records agree - and with everything freed nothing is in use.
  *
  * FAULT_EVERY=1: all occurrences. Else the first ones of every call, and of the others as many as there is
- * time for, spread evenly. One of them alone: FAULT=CALL:OCCURRENCE:ERRNO[:strict|:verify] CK_FORK=no
- * tests/unit/test_cache_faults
+ * time for, spread evenly. One of them alone: FAULT=CALL:OCCURRENCE:ERRNO[:strict|:verify|:unlinked]
+ * CK_FORK=no tests/unit/test_cache_faults
  */
 #include "cache/borrow.h"
 #include "tests/unit/fake_cache.h"
@@ -18,8 +18,8 @@
 enum { FRAMES = 16, LAYERS = 6, ROUNDS = 9, MOST = 4 * LAYERS, FIRST = 12, SPREAD = 24 };
 #define FRAME ((uint64_t)FAKE_GRANULE)
 
-enum { PLAIN, STRICT, VERIFY, MODES };
-static const char *const modes[] = {"", ":strict", ":verify"};
+enum { PLAIN, STRICT, VERIFY, UNLINKED, MODES }; /* UNLINKED: host memory is no handles */
+static const char *const modes[] = {"", ":strict", ":verify", ":unlinked"};
 
 static const char *const names[] = {
 #define NAME(name) #name,
@@ -83,6 +83,36 @@ static void operate(struct array *to, struct array *from)
         return;
     }
     kernel.value[0] = to->value = ++value;
+    fake_kernel(&fake, stream, &kernel);
+    cache_op_end(cache, &op, true);
+    fake_run(&fake, (unsigned)(fake_random(&fake) % 12));
+    ck_assert_msg(!fake.faults && !fake.mismatches, "FAULT=%s", doing);
+}
+
+/*
+ * By addresses that it finds in memory: it names nothing, reads all that is known, writes one. Where it
+ * cannot be reached over the link, all of it does not fit.
+ */
+static void operate_open(struct array *arrays, unsigned count, unsigned to)
+{
+    struct fake_op kernel = {.count = 0};
+    struct cache_op op;
+
+    if (fake.no_handles || !arrays[to].bytes)
+        return;
+    for (unsigned i = 0; i < count; i++) {
+        if (!arrays[i].bytes)
+            continue;
+        kernel.buffers[kernel.count] = arrays[i].address;
+        kernel.bytes[kernel.count] = arrays[i].bytes;
+        kernel.expect[kernel.count] = arrays[i].value;
+        kernel.value[kernel.count++] = i == to ? value + 1 : 0;
+    }
+    if (cache_op_begin_all(cache, &op, (struct stream_key){stream, 0})) {
+        refused++;
+        return;
+    }
+    arrays[to].value = ++value;
     fake_kernel(&fake, stream, &kernel);
     cache_op_end(cache, &op, true);
     fake_run(&fake, (unsigned)(fake_random(&fake) % 12));
@@ -195,8 +225,10 @@ static void job(void)
         make(&wide[i], 5 * FRAME);
         operate(&wide[i], &wide[i]);
     }
-    for (unsigned i = 0; i < 5; i++)
+    for (unsigned i = 0; i < 5; i++) {
         operate(&wide[i], &wide[(i + 1) % 5]);
+        operate_open(wide, 5, i);
+    }
     (void)cache_stream_retire(cache, (struct stream_key){other, 0});
     for (unsigned i = 0; i < 5; i++)
         drop(&wide[i]);
@@ -226,6 +258,7 @@ static void run(unsigned mode, enum fake_call call, uint64_t occurrence, int err
     refused = 0;
     value = 0;
     fake_init(&fake, FRAMES * FRAME, 26 * FRAME, 1);
+    fake.no_handles = mode == UNLINKED;
     fake.fault.call = call;
     fake.fault.occurrence = occurrence;
     fake.fault.error = error;
@@ -295,12 +328,13 @@ END_TEST
 /* What is made and given back only with the cache itself is not in the job. */
 START_TEST(every_call_is_made)
 {
-    uint64_t called[FAKE_CALL_COUNT] = {0};
+    uint64_t called[FAKE_CALL_COUNT] = {0}, unlinked[FAKE_CALL_COUNT] = {0};
 
     run(VERIFY, FAKE_reserve, 0, 0, called);
+    run(UNLINKED, FAKE_reserve, 0, 0, unlinked);
     for (unsigned i = 0; i < FAKE_CALL_COUNT; i++)
         if (i != FAKE_stream_destroy && i != FAKE_event_destroy)
-            ck_assert_msg(called[i] > 0, "%s", names[i]);
+            ck_assert_msg(called[i] + unlinked[i] > 0, "%s", names[i]);
 }
 END_TEST
 
