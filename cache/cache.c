@@ -51,6 +51,7 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
     stall_init(&cache->stall, ops, &cache->statistics);
     slots_init(&cache->slots, ops, &cache->statistics, config->frame_size, config->host_limit);
     segments_init(&cache->segments, ops, &cache->frames, window);
+    cache->segments.apart = config->apart;
     cache->policy.type = policies[config->policy];
     *out = cache;
     return 0;

@@ -58,6 +58,7 @@ struct cache_config {
     uint64_t host_limit;  /* bytes of pinned host memory */
     uint64_t window_size; /* bytes of address space to reserve first; 0: 16 times both tiers */
     enum cache_policy policy;
+    bool apart;  /* no two allocations in one piece of memory (cache_isolate) */
     bool strict; /* unbind what is evicted at once, so that a missed touch faults */
     enum cache_mutation mutation;
     bool follow;                         /* look for rounds that repeat, and follow schedules made for them */
@@ -214,6 +215,13 @@ bool cache_stream_behind(struct cache *cache, struct stream_key stream, bool *an
  * stream beside it, so by then nothing may be left to record there.
  */
 int cache_record_always(struct cache *cache, bool on);
+
+/*
+ * Makes all memory of ours inaccessible but what these addresses are in: nothing is moved, and what is made
+ * inaccessible is mapped again when an operation touches it. Waits for the GPU; nobody else may begin an
+ * operation meanwhile.
+ */
+int cache_isolate(struct cache *cache, const struct cache_touch *touches, unsigned count);
 
 /* HBM the job holds outside the frames changed by so many bytes (either sign). */
 void cache_outside(struct cache *cache, int64_t bytes);

@@ -182,3 +182,49 @@ int linked_reclaim(struct cache *cache, struct need *need)
     need->kind = NEED_EVENT;
     return -EAGAIN;
 }
+
+/* Its uses end, then it is unmapped; what it has stays where it is. */
+static int isolate_one(struct cache *cache, struct segment *segment)
+{
+    int error;
+
+    for (;;) {
+        struct edges edges = segment_uses(segment);
+        struct need need = {.kind = NEED_EVENT};
+
+        edges_merge(&edges, &segment->ready);
+        if (streams_completed(&cache->streams, &edges, &need.event, &error))
+            break;
+        if (!error)
+            error = cache_satisfy(cache, &need);
+        if (error)
+            return error;
+    }
+    segment->mapped = false;
+    error = segment_unmap(&cache->segments, segment, 0, segment->pieces);
+    return error ? error : segment_unlink(&cache->segments, segment);
+}
+
+int cache_isolate(struct cache *cache, const struct cache_touch *touches, unsigned count)
+{
+    struct segment *segment;
+    uint64_t id;
+    int error = 0;
+
+    pthread_mutex_lock(&cache->lock);
+    id = ++cache->tick;
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t base;
+        unsigned item;
+
+        if (segments_item(&cache->segments, touches[i].address, &segment, &base, &item))
+            segment->mark = id;
+    }
+    DL_FOREACH2(cache->segments.all, segment, all_next)
+    {
+        if (segment->mark != id && !error)
+            error = isolate_one(cache, segment);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}

@@ -18,7 +18,7 @@
  * for any binding. What wrote the slot is among the edges that the operation waits for: a write through one
  * address is seen through another by what starts after it has completed (CUDA, "Virtual Aliasing Support").
  *
- * Called with the cache's lock held.
+ * Called with the cache's lock held. cache_isolate (cache.h), which takes mappings away instead, is here too.
  */
 #ifndef HBMSPILL_CACHE_LINKED_H
 #define HBMSPILL_CACHE_LINKED_H

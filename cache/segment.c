@@ -159,7 +159,7 @@ static struct size_class *class_find(struct segments *segments, uint64_t size)
     if (!class)
         return NULL;
     class->item_size = item_size;
-    class->pack = pack_for(item_size, segments->unit);
+    class->pack = segments->apart ? 1 : pack_for(item_size, segments->unit);
     LL_PREPEND(segments->classes, class);
     return class;
 }

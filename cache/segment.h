@@ -163,6 +163,7 @@ struct segments {
     struct segment *all;
     struct arena records;
     struct place *places; /* by name */
+    bool apart;           /* no two allocations in one segment */
     uint64_t extra;       /* bytes of segments made so that births have addresses of their own */
 };
 

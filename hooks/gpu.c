@@ -254,6 +254,7 @@ static struct gpu *make(CUdevice device)
                                   .prefetch = options->prefetch == 1,
                                   .ahead = options->ahead,
                                   .strict = options->strict == 1,
+                                  .apart = *options->admit.text != '\0',
                                   .verify = options->verify == 1,
                                   .mismatch = costs_mismatch,
                                   .mutation = mutation(options->test_mutation.text),

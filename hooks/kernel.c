@@ -1,4 +1,5 @@
 #include "hooks/kernel.h"
+#include "hooks/kernels_table.h"
 #include "hooks/tensor_map.h"
 #include "shim/log.h"
 #include "shim/options.h"
@@ -12,18 +13,21 @@
 struct record {
     struct kernel kernel;
     const void *module, *library; /* it came from, where the driver says so */
+    char hash[IMAGE_HASH];
     UT_hash_handle hh;
 };
 
 struct module {
     const void *handle; /* CUmodule or CUlibrary */
+    bool xla;           /* XLA loaded it */
+    char hash[IMAGE_HASH];
     UT_hash_handle hh;
 };
 
 /* Protects both tables. Leaf: nothing is locked inside it. */
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct record *records;
-static struct module *closed_modules;
+static struct module *modules; /* of which anything is known */
 
 /* The object that holds XLA exports the plugin entry; its address is in no other (FACTS: jaxlib dlsyms
  * GetPjrtApi). */
@@ -43,18 +47,23 @@ static bool called_by_xla(const void *caller)
     return found;
 }
 
-void kernel_module_loaded(const void *handle, const void *caller)
+void kernel_module_loaded(const void *handle, const void *caller, const void *image, const char *path)
 {
-    struct module *module;
+    struct module *module = calloc(1, sizeof *module);
 
-    if (options_get()->closed != OPTION_CLOSED_AUTO || !called_by_xla(caller))
-        return;
-    module = malloc(sizeof *module);
     if (!module)
         return; /* its kernels are open, then */
     module->handle = handle;
+    module->xla = options_get()->closed == OPTION_CLOSED_AUTO && called_by_xla(caller);
+    if (!module->xla && (*options_get()->admit.text || kernels_need_hashes()) &&
+        !(image ? image_hash(image, SIZE_MAX, module->hash) : image_hash_file(path, module->hash)))
+        log_debug("kernel", "a module is neither a cubin, a fat binary nor PTX: its kernels are open");
+    if (!module->xla && !*module->hash) {
+        free(module);
+        return;
+    }
     pthread_rwlock_wrlock(&lock);
-    HASH_ADD_PTR(closed_modules, handle, module);
+    HASH_ADD_PTR(modules, handle, module);
     pthread_rwlock_unlock(&lock);
 }
 
@@ -65,9 +74,9 @@ void kernel_module_unloaded(const void *handle)
     struct module *module;
 
     pthread_rwlock_wrlock(&lock);
-    HASH_FIND_PTR(closed_modules, &handle, module);
+    HASH_FIND_PTR(modules, &handle, module);
     if (module) {
-        HASH_DEL(closed_modules, module);
+        HASH_DEL(modules, module);
         free(module);
     }
     HASH_ITER(hh, records, record, next)
@@ -146,20 +155,35 @@ static bool list_params(struct record *record)
     return list_by(kernel, true) && (kernel->count || listed || record->library);
 }
 
-static bool is_closed(const struct record *record)
+/* With the lock. *why it is not. */
+static bool is_closed(struct record *record, bool listed, const char **why)
 {
+    enum kernels_verdict verdict;
     struct module *module;
 
+    HASH_FIND_PTR(modules, &record->module, module);
+    if (!module)
+        HASH_FIND_PTR(modules, &record->library, module);
+    if (module)
+        memcpy(record->hash, module->hash, sizeof record->hash);
+    record->kernel.hash = record->hash;
+    record->kernel.listed = listed;
+    if (!listed) {
+        *why = "its parameters cannot be listed";
+        return false;
+    }
+    if (module && module->xla)
+        return true;
+    *why = "its module is not one of XLA's, and nobody has admitted it";
+    verdict = kernels_look_up(*record->hash ? record->hash : NULL, record->kernel.name, why);
+    record->kernel.known_open = verdict == KERNELS_OPEN;
     switch (options_get()->closed) {
     case OPTION_CLOSED_ALL:
-        return true;
+        return verdict != KERNELS_OPEN;
     case OPTION_CLOSED_NONE:
         return false;
     default:
-        HASH_FIND_PTR(closed_modules, &record->module, module);
-        if (!module)
-            HASH_FIND_PTR(closed_modules, &record->library, module);
-        return module != NULL;
+        return verdict == KERNELS_CLOSED;
     }
 }
 
@@ -191,7 +215,8 @@ static unsigned most_threads(CUfunction function)
 static struct kernel learn(CUfunction function)
 {
     struct record *record = calloc(1, sizeof *record), *there;
-    struct kernel unknown = {.function = function, .name = "?"};
+    struct kernel unknown = {.function = function, .name = "?", .hash = ""};
+    const char *why = "HBMSPILL_CLOSED=none";
     bool listed;
 
     if (!record)
@@ -207,12 +232,11 @@ static struct kernel learn(CUfunction function)
         free(record->kernel.params);
         free(record);
     } else {
-        record->kernel.closed = listed && is_closed(record);
+        record->kernel.closed = is_closed(record, listed, &why);
         HASH_ADD_PTR(records, kernel.function, record);
         unknown = record->kernel;
         if (!record->kernel.closed)
-            log_debug("kernel", "%s is open: %s", record->kernel.name,
-                      listed ? "its module is not one of XLA's" : "its parameters cannot be listed");
+            log_debug("kernel", "%s is open: %s", record->kernel.name, why);
     }
     pthread_rwlock_unlock(&lock);
     return unknown;

@@ -6,6 +6,7 @@
  * in between, or of memory that had another owner who is still ahead of it in the stream, so for such a
  * launch the attribute is taken off.
  */
+#include "hooks/admit.h"
 #include "hooks/capture.h"
 #include "hooks/counters.h"
 #include "hooks/kernel.h"
@@ -15,34 +16,52 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * config: of a launch that may be held, NULL for one that may not; *held where it was, and the result is then
- * the job's.
- */
-static CUresult launch_begin(struct operation *operation, CUfunction function, void **params, void **extra,
-                             CUstream stream, bool per_thread, const CUlaunchConfig *config, bool plain,
-                             bool *held)
+struct launching {
+    struct operation operation;
+    struct kernel kernel;
+    bool held;  /* for later: the result is the job's */
+    bool trial; /* admit.h */
+    uint64_t shape;
+};
+
+static uint64_t shape_of(const CUlaunchConfig *config)
+{
+    const unsigned numbers[] = {config->gridDimX,      config->gridDimY,  config->gridDimZ,
+                                config->blockDimX,     config->blockDimY, config->blockDimZ,
+                                config->sharedMemBytes};
+    uint64_t shape = 0;
+
+    for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        shape = (shape ^ numbers[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    return shape;
+}
+
+/* may_hold: the window may have it. */
+static CUresult launch_begin(struct launching *launching, CUfunction function, void **params, void **extra,
+                             bool per_thread, const CUlaunchConfig *config, bool plain, bool may_hold)
 {
     struct kernel kernel = kernel_find(function);
+    CUstream stream = config->hStream;
     struct touches touches;
+    bool open, readable;
     CUresult status;
-    bool open;
 
     count_add(launches, 1);
-    operation->gpu = NULL;
-    *held = false;
+    launching->operation.gpu = NULL;
+    launching->held = launching->trial = false;
     if (shim_mode() != SHIM_ON || !gpu_at(0))
         return CUDA_SUCCESS;
     touches_init(&touches);
-    open = !kernel_touches(&kernel, params, extra, &touches) || !kernel.closed;
+    readable = kernel_touches(&kernel, params, extra, &touches);
+    open = !readable || !kernel.closed;
     if (touches.gpu)
         cache_expect(touches.gpu->cache, touches.touch, touches.count);
     if (open)
         count_add(open_launches, 1);
     TRACE(trace_launch(open ? TAPE_OPEN : TAPE_LAUNCH, kernel.name, &touches, stream, per_thread));
-    if (!open && config && !extra && !per_thread &&
+    if (!open && may_hold && !extra && !per_thread &&
         window_hold_launch(&kernel, config, plain, params, &touches, &status)) {
-        *held = true;
+        launching->held = true;
         touches_fini(&touches);
         return status;
     }
@@ -50,34 +69,51 @@ static CUresult launch_begin(struct operation *operation, CUfunction function, v
         touches_fini(&touches);
         return CUDA_SUCCESS;
     }
-    return operation_begin_launch(operation, &touches, stream, per_thread, open, kernel.name);
+    if (open && readable && admit_on_trial(&kernel)) {
+        status = admit_begin(&kernel, &touches);
+        if (status != CUDA_SUCCESS) {
+            touches_fini(&touches);
+            return status;
+        }
+        launching->trial = true;
+        launching->kernel = kernel;
+        launching->shape = shape_of(config);
+        open = false;
+    }
+    status = operation_begin_launch(&launching->operation, &touches, stream, per_thread, open, kernel.name);
+    if (status != CUDA_SUCCESS && launching->trial)
+        (void)admit_end(&kernel, 0, status);
+    return status;
+}
+
+/* The result of the launch, and what is to be told of it. */
+static CUresult launch_end(struct launching *launching, CUresult status)
+{
+    operation_end(&launching->operation, status);
+    return launching->trial ? admit_end(&launching->kernel, launching->shape, status) : status;
 }
 
 static CUresult launch(PFN_cuLaunchKernel_v4000 real, bool per_thread, CUfunction f, unsigned gx, unsigned gy,
                        unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream,
                        void **params, void **extra)
 {
-    struct operation operation;
+    const CUlaunchConfig config = {.gridDimX = gx,
+                                   .gridDimY = gy,
+                                   .gridDimZ = gz,
+                                   .blockDimX = bx,
+                                   .blockDimY = by,
+                                   .blockDimZ = bz,
+                                   .sharedMemBytes = shared,
+                                   .hStream = stream};
+    struct launching launching;
     CUresult status;
-    bool held;
 
     if (!shim_active())
         return real(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
-    status = launch_begin(&operation, f, params, extra, stream, per_thread,
-                          &(CUlaunchConfig){.gridDimX = gx,
-                                            .gridDimY = gy,
-                                            .gridDimZ = gz,
-                                            .blockDimX = bx,
-                                            .blockDimY = by,
-                                            .blockDimZ = bz,
-                                            .sharedMemBytes = shared,
-                                            .hStream = stream},
-                          true, &held);
-    if (status != CUDA_SUCCESS || held)
+    status = launch_begin(&launching, f, params, extra, per_thread, &config, true, true);
+    if (status != CUDA_SUCCESS || launching.held)
         return status;
-    status = real(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
-    operation_end(&operation, status);
-    return status;
+    return launch_end(&launching, real(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
 }
 
 CUresult hook_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
@@ -99,18 +135,23 @@ static CUresult launch_cooperative(PFN_cuLaunchCooperativeKernel_v9000 real, boo
                                    unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                    unsigned bz, unsigned shared, CUstream stream, void **params)
 {
-    struct operation operation;
+    const CUlaunchConfig config = {.gridDimX = gx,
+                                   .gridDimY = gy,
+                                   .gridDimZ = gz,
+                                   .blockDimX = bx,
+                                   .blockDimY = by,
+                                   .blockDimZ = bz,
+                                   .sharedMemBytes = shared,
+                                   .hStream = stream};
+    struct launching launching;
     CUresult status;
-    bool held;
 
     if (!shim_active())
         return real(f, gx, gy, gz, bx, by, bz, shared, stream, params);
-    status = launch_begin(&operation, f, params, NULL, stream, per_thread, NULL, false, &held);
+    status = launch_begin(&launching, f, params, NULL, per_thread, &config, false, false);
     if (status != CUDA_SUCCESS)
         return status;
-    status = real(f, gx, gy, gz, bx, by, bz, shared, stream, params);
-    operation_end(&operation, status);
-    return status;
+    return launch_end(&launching, real(f, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
 
 CUresult hook_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
@@ -160,21 +201,19 @@ static CUresult launch_in_order(PFN_cuLaunchKernelEx_v11060 real, const CUlaunch
 static CUresult launch_ex(PFN_cuLaunchKernelEx_v11060 real, bool per_thread, const CUlaunchConfig *config,
                           CUfunction f, void **params, void **extra)
 {
-    struct operation operation;
+    struct launching launching;
     CUresult status;
-    bool held;
 
     if (!shim_active() || !config)
         return real(config, f, params, extra);
-    status = launch_begin(&operation, f, params, extra, config->hStream, per_thread, config, false, &held);
-    if (status != CUDA_SUCCESS || held)
+    status = launch_begin(&launching, f, params, extra, per_thread, config, false, true);
+    if (status != CUDA_SUCCESS || launching.held)
         return status;
-    if (operation_handed_over(&operation) && has_early_start(config))
+    if (operation_handed_over(&launching.operation) && has_early_start(config))
         status = launch_in_order(real, config, f, params, extra);
     else
         status = real(config, f, params, extra);
-    operation_end(&operation, status);
-    return status;
+    return launch_end(&launching, status);
 }
 
 CUresult hook_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)

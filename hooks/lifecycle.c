@@ -3,6 +3,7 @@
  *
  * At exit the driver may be gone already, so nothing is given back: the counters are read and said, no more.
  */
+#include "hooks/admit.h"
 #include "hooks/planner.h"
 #include "hooks/report.h"
 #include "hooks/trace.h"
@@ -27,6 +28,7 @@ void hooks_intercepted(const char *name)
 void hooks_exit(void)
 {
     window_stop();
+    admit_exit();
     trace_end();
     planner_exit();
     report_exit();

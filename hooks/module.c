@@ -10,10 +10,11 @@
 #define CALLER __builtin_return_address(0)
 
 /* handle: where the driver put it, a CUmodule or CUlibrary. */
-static CUresult loaded(CUresult status, const void *handle, const void *caller)
+static CUresult loaded(CUresult status, const void *handle, const void *caller, const void *image,
+                       const char *path)
 {
     if (status == CUDA_SUCCESS && shim_active())
-        kernel_module_loaded(*(const void *const *)handle, caller);
+        kernel_module_loaded(*(const void *const *)handle, caller, image, path);
     return status;
 }
 
@@ -21,14 +22,14 @@ CUresult hook_cuModuleLoad(CUmodule *module, const char *path)
 {
     CUresult status = RETRY_AFTER_ROOM(0, hbmspill_real.cuModuleLoad(module, path));
 
-    return loaded(status, module, CALLER);
+    return loaded(status, module, CALLER, NULL, path);
 }
 
 CUresult hook_cuModuleLoadData(CUmodule *module, const void *image)
 {
     CUresult status = RETRY_AFTER_ROOM(0, hbmspill_real.cuModuleLoadData(module, image));
 
-    return loaded(status, module, CALLER);
+    return loaded(status, module, CALLER, image, NULL);
 }
 
 CUresult hook_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count, CUjit_option *options,
@@ -37,14 +38,14 @@ CUresult hook_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned c
     CUresult status =
         RETRY_AFTER_ROOM(0, hbmspill_real.cuModuleLoadDataEx(module, image, count, options, values));
 
-    return loaded(status, module, CALLER);
+    return loaded(status, module, CALLER, image, NULL);
 }
 
 CUresult hook_cuModuleLoadFatBinary(CUmodule *module, const void *binary)
 {
     CUresult status = RETRY_AFTER_ROOM(0, hbmspill_real.cuModuleLoadFatBinary(module, binary));
 
-    return loaded(status, module, CALLER);
+    return loaded(status, module, CALLER, binary, NULL);
 }
 
 CUresult hook_cuModuleUnload(CUmodule module)
@@ -66,7 +67,7 @@ CUresult hook_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opti
         RETRY_AFTER_ROOM(0, hbmspill_real.cuLibraryLoadData(library, code, options, values, count,
                                                             library_options, library_values, library_count));
 
-    return loaded(status, library, CALLER);
+    return loaded(status, library, CALLER, code, NULL);
 }
 
 CUresult hook_cuLibraryUnload(CUlibrary library)

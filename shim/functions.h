@@ -344,6 +344,7 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuCtxPushCurrent_v2, PFN_cuCtxPushCurrent_v4000) \
     X(cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000) \
     X(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000) \
+    X(cuDeviceGetName, PFN_cuDeviceGetName_v2000) \
     X(cuDeviceGetMemPool, PFN_cuDeviceGetMemPool_v11020) \
     X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020) \
     X(cuMemAddressFree, PFN_cuMemAddressFree_v10020) \

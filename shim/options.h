@@ -98,6 +98,11 @@ struct option_plan {
       "how much may come in ahead of its use, in frames")                                                    \
     X(closed, choice, "HBMSPILL_CLOSED", "auto", "auto|all|none", false,                                     \
       "kernels taken to touch only what their parameters point into; auto: those that XLA loads itself")     \
+    X(admitted, text, "HBMSPILL_ADMITTED", "", "a path", false,                                              \
+      "more rows for the table of kernels that are known to be closed, or not to be (scripts/gpu-admit)")    \
+    X(admit, text, "HBMSPILL_ADMIT", "", "a path", true,                                                     \
+      "file for what is found out of kernels that are not known: each runs alone, with what it does not "    \
+      "name inaccessible")                                                                                   \
     X(log, choice, "HBMSPILL_LOG", "warn", "error|warn|info|debug|trace", false, "what is said")             \
     X(log_file, text, "HBMSPILL_LOG_FILE", "", "a path; %p is the process id", false,                        \
       "where it is said; default: standard error")                                                           \

@@ -88,7 +88,7 @@ EXTRA_%C%_integration_test_ends_DEPENDENCIES = cache/tools/hbmspill-plan$(EXEEXT
 	cat $(libhbmspill_la_SOURCES) | grep -oE 'CUDA_ERROR_[A-Z_]+' | sort -u | sed 's/^CUDA_ERROR_\(.*\)/"\1",/' \
 	    >$(abs_top_builddir)/$@.new && cd $(abs_top_builddir) && test -s $@.new && mv $@.new $@
 # Also by `make all', for who reads the sources before the tests are built.
-BUILT_SOURCES = %D%/integration/documented_errors.h %D%/integration/named_errors.h
+BUILT_SOURCES += %D%/integration/documented_errors.h %D%/integration/named_errors.h
 CLEANFILES += %D%/integration/documented_errors.h %D%/integration/named_errors.h
 EXTRA_DIST += %D%/integration/documented_errors.awk
 %D%/integration/test_faults-test_faults.$(OBJEXT): %D%/integration/documented_errors.h %D%/integration/named_errors.h
@@ -114,6 +114,7 @@ EXTRA_DIST += %D%/integration/documented_errors.awk
 %C%_integration_test_long_run_LDADD = $(integration_libs)
 
 %C%_integration_test_open_SOURCES = %D%/integration/test_open.c
+%C%_integration_test_open_CPPFLAGS = $(AM_CPPFLAGS) -DOPEN_TABLE='"$(abs_top_srcdir)/%D%/integration/open.table"'
 %C%_integration_test_open_CFLAGS = $(integration_cflags)
 %C%_integration_test_open_LDADD = $(integration_libs)
 
@@ -148,3 +149,9 @@ EXTRA_%C%_integration_test_planner_DEPENDENCIES = cache/tools/hbmspill-plan$(EXE
 %C%_integration_test_window_SOURCES = %D%/integration/test_window.c
 %C%_integration_test_window_CFLAGS = $(integration_cflags)
 %C%_integration_test_window_LDADD = $(integration_libs)
+
+if HAVE_CHECK
+TESTS += %D%/integration/test_admit
+endif
+dist_check_SCRIPTS += %D%/integration/test_admit
+EXTRA_DIST += scripts/gpu-admit %D%/integration/open.table

@@ -31,7 +31,7 @@ EXTRA_DIST += %D%/loader/check_library.sh
 
 # The typedefs as text, for every_hook.c to count parameters in.
 EXTRA_%C%_unit_test_loader_DEPENDENCIES = %D%/loader/typedefs.txt
-CLEANFILES = %D%/loader/typedefs.txt
+CLEANFILES += %D%/loader/typedefs.txt
 %D%/loader/typedefs.txt: Makefile
 	$(AM_V_GEN)$(MKDIR_P) %D%/loader && echo '#include <cudaTypedefs.h>' | \
 		$(CPP) $(CUDA_CPPFLAGS) -D__CUDA_API_VERSION_INTERNAL -P - > $@.tmp && mv $@.tmp $@

@@ -27,6 +27,6 @@ TESTS += %D%/replay/test_plan
 %C%_replay_test_plan_LDADD = cache/tools/libplan.la cache/libcache.la $(CHECK_LIBS)
 endif
 
-dist_check_SCRIPTS = %D%/replay/test_bound
+dist_check_SCRIPTS += %D%/replay/test_bound
 TESTS += %D%/replay/test_bound
 EXTRA_DIST += %D%/replay/bound.py scripts/bound

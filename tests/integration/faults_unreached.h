@@ -3,9 +3,9 @@
  * as those of their kind that it does call, or the synthetic GPU does not have them. test_faults.c says when
  * this list is wrong. Names without versions.
  */
-"cuCtxDestroy", "cuCtxRecordEvent", "cuCtxSetLimit", "cuCtxWaitEvent", "cuDevicePrimaryCtxRelease",
-    "cuDevicePrimaryCtxReset", "cuDriverGetVersion", "cuEventRecordWithFlags", "cuFuncSetAttribute",
-    "cuFuncSetCacheConfig", "cuGetErrorName", "cuGetProcAddress", "cuGraphAddNode",
+"cuCtxDestroy", "cuCtxRecordEvent", "cuCtxSetLimit", "cuCtxWaitEvent", "cuDeviceGetName",
+    "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxReset", "cuDriverGetVersion", "cuEventRecordWithFlags",
+    "cuFuncSetAttribute", "cuFuncSetCacheConfig", "cuGetErrorName", "cuGetProcAddress", "cuGraphAddNode",
     "cuGraphChildGraphNodeGetGraph", "cuGraphDestroyNode", "cuGraphEventRecordNodeGetEvent",
     "cuGraphEventWaitNodeGetEvent", "cuGraphExecChildGraphNodeSetParams",
     "cuGraphExecEventRecordNodeSetEvent", "cuGraphExecEventWaitNodeSetEvent", "cuGraphExecHostNodeSetParams",

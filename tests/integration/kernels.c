@@ -1,7 +1,7 @@
 /*
  * kernels.c - the kernels of the integration tests, as PTX text.
  *
- * All but `chase', `spread' and `batched' touch only what their parameters point into.
+ * All but `chase', `spread' and `batched' and `by_global' touch only what their parameters point into.
  */
 #include "tests/integration/job.h"
 
@@ -177,6 +177,28 @@ const char job_ptx[] =
     "add.s64 %rd3, %rd3, 8;\n"
     "add.s32 %r5, %r5, -1;\n"
     "bra NEXT;\n"
+    "END:\n"
+    "ret;\n"
+    "}\n"
+    ".visible .global .align 8 .u64 where;\n"
+    ".visible .const .align 4 .u32 factor = 3;\n"
+    ".visible .global .align 4 .u32 launches = 40;\n"
+    /* to the word i behind the address in `where' is added from[i] times `factor'; `launches' counts threads
+     */
+    ".visible .entry by_global(.param .u64 from, .param .u32 count)\n"
+    ".reqntid 256, 1, 1\n"
+    "{\n" REGISTERS "ld.param.u64 %rd1, [from];\n"
+    "ld.param.u32 %r2, [count];\n" INDEX "mov.u64 %rd2, where;\n"
+    "ld.global.u64 %rd3, [%rd2];\n"
+    "add.s64 %rd4, %rd1, %rd9;\n"
+    "add.s64 %rd5, %rd3, %rd9;\n"
+    "ld.global.u32 %r5, [%rd4];\n"
+    "ld.const.u32 %r6, [factor];\n"
+    "ld.global.u32 %r7, [%rd5];\n"
+    "mad.lo.s32 %r7, %r5, %r6, %r7;\n"
+    "st.global.u32 [%rd5], %r7;\n"
+    "mov.u64 %rd6, launches;\n"
+    "atom.global.add.u32 %r8, [%rd6], 1;\n"
     "END:\n"
     "ret;\n"
     "}\n";
