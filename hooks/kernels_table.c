@@ -35,49 +35,54 @@ static bool is_hash(const char *text)
     return strlen(text) == 32 && strspn(text, "0123456789abcdef") == 32;
 }
 
-/* False: it is no row. The line is cut up, and kept as long as the row. */
-static bool read_row(char *line)
+/* NULL: it is no row. The line is cut up, and kept as long as the row. */
+static struct row *read_row(char *line)
 {
-    char *verdict, *rest = line;
     struct row row = {.next = NULL}, *kept;
+    char *rest = line, *verdict = word(&rest);
 
-    verdict = word(&rest);
     row.verdict = !strcmp(verdict, "closed") ? KERNELS_CLOSED : KERNELS_OPEN;
     if (row.verdict == KERNELS_OPEN && strcmp(verdict, "open") != 0)
-        return false;
+        return NULL;
     row.hash = word(&rest);
     row.kernel = word(&rest);
     row.why = rest + strspn(rest, " \t");
     if (!*row.kernel || !*row.why ||
         !(is_hash(row.hash) || (row.verdict == KERNELS_OPEN && !strcmp(row.hash, "*"))))
-        return false;
+        return NULL;
     kept = malloc(sizeof *kept);
-    if (!kept)
-        return true; /* its kernel is open, then */
-    *kept = row;
-    *last = kept;
-    last = &kept->next;
-    hashes |= is_hash(row.hash);
-    return true;
+    if (kept)
+        *kept = row;
+    return kept;
+}
+
+static void read_line(char *line, const char *name, unsigned number)
+{
+    struct row *row = NULL;
+    char first = line[strspn(line, " \t")];
+
+    if (first && first != '#' && !(row = read_row(line)))
+        log_warn("kernels",
+                 "%s, line %u is no row (closed HASH KERNEL EVIDENCE, open HASH KERNEL REASON): ignored",
+                 name, number);
+    if (!row) {
+        free(line);
+        return;
+    }
+    hashes |= is_hash(row->hash);
+    *last = row;
+    last = &row->next;
 }
 
 static void read_text(const char *text, const char *name)
 {
-    unsigned number = 0;
-
-    while (*text) {
+    for (unsigned number = 1; *text; number++) {
         size_t length = strcspn(text, "\n");
         char *line = strndup(text, length);
 
-        number++;
         text += length + (text[length] == '\n');
-        if (line && line[strspn(line, " \t")] && line[strspn(line, " \t")] != '#' && read_row(line))
-            continue;
-        if (line && line[strspn(line, " \t")] && line[strspn(line, " \t")] != '#')
-            log_warn("kernels",
-                     "%s, line %u is no row (closed HASH KERNEL EVIDENCE, open HASH KERNEL REASON): ignored",
-                     name, number);
-        free(line);
+        if (line)
+            read_line(line, name, number);
     }
 }
 
