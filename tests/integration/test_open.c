@@ -187,7 +187,7 @@ static void births_and_deaths(void)
         spread(at[0], 1, COUNT - 1, stream);
         CU(cuMemFreeAsync(at[gone], stream));
         CU(cuMemAllocAsync(&at[gone], BYTES, stream));
-        CU(cuMemcpyHtoD(table, at, sizeof at));
+        CU(cuMemcpyHtoDAsync(table, at, sizeof at, stream));
         CU(cuMemsetD32Async(at[gone], 0, WORDS, stream));
         chase(at[gone], 0, 1, stream);
         CU(cuStreamSynchronize(stream));
@@ -308,6 +308,76 @@ static void stand_ins(void)
     }
 }
 
+/* A graph with an open kernel goes as a whole; what it lacks is linked for it, launch after launch. */
+static void linked_graph(void)
+{
+    CUdeviceptr addresses;
+    uint32_t tables = COUNT - 1, count = WORDS;
+    void *params[] = {&at[0], &addresses, &tables, &count}, *fill[] = {&at[0], &count, &tables};
+    CUDA_KERNEL_NODE_PARAMS node = {.gridDimX = WORDS / 256,
+                                    .gridDimY = 1,
+                                    .gridDimZ = 1,
+                                    .blockDimX = 256,
+                                    .blockDimY = 1,
+                                    .blockDimZ = 1};
+    CUgraphNode first, second;
+    CUgraphExec exec;
+    CUgraph graph;
+
+    start();
+    addresses = table + 8;
+    CU(cuGraphCreate(&graph, 0));
+    node.func = open_kernel("fill");
+    node.kernelParams = fill;
+    CU(cuGraphAddKernelNode(&first, graph, NULL, 0, &node));
+    node.func = open_kernel("spread");
+    node.kernelParams = params;
+    CU(cuGraphAddKernelNode(&second, graph, &first, 1, &node));
+    CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CU(cuGraphLaunch(exec, stream));
+    for (unsigned i = 1; i < COUNT; i++) /* some come back in between */
+        if (i % 4 == 0)
+            job_fill(at[i], WORDS, i, stream);
+    CU(cuStreamSynchronize(stream));
+    for (unsigned i = 1; i < COUNT; i++) {
+        if (i % 4)
+            CHECK_SUM(at[i], WORDS, i, COUNT - 1);
+        else
+            CHECK_WORDS(at[i], WORDS, i);
+        job_fill(at[i], WORDS, i, stream);
+    }
+    CU(cuGraphLaunch(exec, stream));
+    CU(cuStreamSynchronize(stream));
+    for (unsigned i = 1; i < COUNT; i++)
+        CHECK_SUM(at[i], WORDS, i, COUNT - 1);
+}
+
+/* The device says that it can, and the process may not: out of memory, said, and the job goes on. */
+static void may_not_be_linked(void)
+{
+    CUdeviceptr addresses;
+    uint32_t tables = 1, count = WORDS;
+    void *params[] = {&at[0], &addresses, &tables, &count};
+
+    start();
+    addresses = table + 8;
+    REQUIRE(job_launch(open_kernel("chase"), WORDS, stream, params) == CUDA_ERROR_OUT_OF_MEMORY);
+    for (unsigned i = 0; i < COUNT; i++)
+        CHECK_WORDS(at[i], WORDS, i);
+    for (unsigned i = 6; i < COUNT; i++)
+        CU(cuMemFree(at[i]));
+    REQUIRE(job_launch(open_kernel("chase"), WORDS, stream, params) == CUDA_SUCCESS);
+    CU(cuStreamSynchronize(stream));
+    CHECK_SUM(at[0], WORDS, 0, 1);
+}
+
+static void said(const struct outcome *of)
+{
+    ck_assert_msg(strstr(of->err, "open kernel chase needs") != NULL, "%s", of->err);
+    ck_assert_uint_eq(outcome_number(of->statistics, "linked_operations"), 0);
+    outcome_check_held(of, false);
+}
+
 static void over_the_link(const struct outcome *of)
 {
     ck_assert_uint_gt(outcome_number(of->statistics, "linked_operations"), 0);
@@ -349,6 +419,16 @@ static const struct scenario scenarios[] = {
     LINKED(globals, "", ""),
     LINKED(larger_than_hbm, "", ""),
     LINKED(larger_than_hbm, "_loosely", " HBMSPILL_STRICT=0"),
+    {.name = "linked_graph",
+     .job = linked_graph,
+     .variables = SOME_OPEN,
+     .flags = SCENARIO_SPILLS | SCENARIO_UNCOUNTED,
+     .inspect = over_the_link},
+    {.name = "may_not_be_linked",
+     .job = may_not_be_linked,
+     .variables = SOME_OPEN " SYNTHETIC_GPU_HOST_VMM=refused",
+     .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
+     .inspect = said},
     {.name = "stand_ins", .job = stand_ins},
 };
 
