@@ -125,9 +125,12 @@ static void apply_set(const struct operation *op)
 
     if (op->element == 1)
         memset(to, (int)op->value, op->count);
+    else if (op->element == 2)
+        for (size_t i = 0; i < op->count; i++)
+            memcpy(to + i * 2, &op->value, 2);
     else
         for (size_t i = 0; i < op->count; i++)
-            memcpy(to + i * op->element, &op->value, op->element);
+            memcpy(to + i * 4, &op->value, 4);
 }
 
 void operation_apply(const struct operation *op)

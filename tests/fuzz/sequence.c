@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -53,6 +54,10 @@ static int run_job(uint64_t seed, bool native)
     pthread_t thread[THREADS_MAX] = {0};
 
     alarm(HANG_SECONDS); /* a deadlock ends by SIGALRM */
+    /* Models and sources of megabytes come and go: what was given back is used again, not cleared by the
+     * kernel. */
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
     job_seed = seed;
     settings_of(seed, native, &job_settings);
     cuda_load();

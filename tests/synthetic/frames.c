@@ -9,6 +9,7 @@
 #include "defined.h"
 #include "touches.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,13 +54,10 @@ struct frames *frames_new(uint8_t space, size_t bytes)
     if (!frames->state || !frames->real || frames->fd < 0 ||
         ftruncate(frames->fd, (off_t)(frames->count * PAGE)) != 0)
         goto fail;
-    void *view =
-        mmap(NULL, frames->count * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, frames->fd, 0);
     frames->touches = sparse_new(pieces_of(0, frames->count * PAGE) * sizeof(*frames->touches));
     frames->defined = sparse_new(pieces_of(0, frames->count * PAGE) * sizeof(*frames->defined));
-    if (view == MAP_FAILED || !frames->touches || !frames->defined)
+    if (!frames->touches || !frames->defined)
         goto fail;
-    frames->view = view;
     spaces[space_slot(space)] = frames;
     return frames;
 fail:
@@ -83,6 +81,26 @@ static uint32_t find_run(const struct frames *frames, uint32_t from, uint32_t n)
     return frames->count;
 }
 
+/*
+ * Fills a frame with POISON: written to the file, since pages that come into being there need not be cleared
+ * first, as they are where a store through a mapping makes them. False: the machine is short of memory.
+ */
+static bool fill(struct frames *frames, uint32_t frame)
+{
+    static uint8_t poison[PAGE];
+    size_t done = 0;
+    if (!poison[0])
+        memset(poison, POISON, sizeof(poison));
+    while (done < PAGE) {
+        ssize_t n = pwrite(frames->fd, poison, PAGE - done, (off_t)(frame * PAGE + done));
+        if (n < 0 && errno != EINTR)
+            return false;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    frames->real[frame] = 1;
+    return true;
+}
+
 bool frames_take_locked(struct frames *frames, uint32_t n, uint32_t *out)
 {
     if (n > frames->count - frames->used)
@@ -93,9 +111,11 @@ bool frames_take_locked(struct frames *frames, uint32_t n, uint32_t *out)
     for (uint32_t k = 0; k < n; i++) {
         if (frames->state[i] == FRAME_USED)
             continue;
-        if (frames->state[i] == FRAME_FREE || n <= FILL_FRESH_MAX) {
-            memset(frames->view + i * PAGE, POISON, PAGE);
-            frames->real[i] = 1;
+        if ((frames->state[i] == FRAME_FREE || n <= FILL_FRESH_MAX) && !fill(frames, i)) {
+            driver_log("the machine has no memory for a page of the device");
+            while (k > 0)
+                frames->state[out[--k]] = FRAME_FREE;
+            return false;
         }
         if (frames->state[i] == FRAME_FREE || frames->space == SPACE_HOST) {
             touches_forget_frames_locked(frames, 1, &i);

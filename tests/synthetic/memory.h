@@ -54,7 +54,6 @@ struct frames {
     uint32_t search;                          /* no free frame below */
     uint8_t *state;                           /* per frame: FRAME_FRESH ... */
     uint8_t *real;     /* per frame: 1 where it has memory behind it, as far as known */
-    uint8_t *view;     /* all frames, linear, for filling */
     uint32_t *touches; /* touches.c */
     uint64_t *defined; /* defined.c: a word for each piece of 256 bytes */
 };
