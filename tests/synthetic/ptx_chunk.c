@@ -21,34 +21,59 @@ static void choose_access(void)
     store_run = level == 4 ? ptx_access_store_v4 : level == 3 ? ptx_access_store_v3 : ptx_access_store_v2;
 }
 
+/* Whether all lanes of the chunk can run, and from the same operation: at its start, and where all of them
+ * have branched. */
+static bool together(const struct ptx_chunk *c)
+{
+    uint32_t apart = 0;
+    uint8_t stopped = 0;
+    for (uint32_t i = 0; i < c->lanes; i++)
+        stopped |= c->state[i] ^ PTX_LANE_RUN;
+    for (uint32_t i = 0; !stopped && i < c->lanes; i++)
+        apart |= c->pcs[i] ^ c->pcs[0];
+    return !stopped && !apart;
+}
+
+static bool is_whole(const struct ptx_chunk *c)
+{
+    return c->dense && c->lo == 0 && c->hi == c->lanes;
+}
+
 /* The lanes to run next: those at the lowest operation. False when none can run. */
 static bool regroup(struct ptx_chunk *c)
 {
-    uint32_t lowest = UINT32_MAX, next = UINT32_MAX;
-    for (uint32_t i = 0; i < c->lanes; i++) {
-        if (c->state[i] != PTX_LANE_RUN)
-            continue;
-        uint32_t pc = c->pcs[i];
-        if (pc < lowest) {
-            next = lowest;
-            lowest = pc;
-        } else if (pc > lowest && pc < next) {
-            next = pc;
-        }
+    const uint32_t lanes = c->lanes;
+    uint32_t lowest = UINT32_MAX, next = UINT32_MAX, lo = 0, hi = lanes, members = 0;
+    if (together(c)) {
+        memset(c->mask, 1, lanes);
+        c->pc = c->pcs[0];
+        c->stop = UINT32_MAX;
+        c->lo = 0;
+        c->hi = lanes;
+        c->dense = true;
+        return true;
+    }
+    /* Each of these is a vector loop. */
+    for (uint32_t i = 0; i < lanes; i++) {
+        uint32_t pc = c->state[i] == PTX_LANE_RUN ? c->pcs[i] : UINT32_MAX;
+        lowest = pc < lowest ? pc : lowest;
     }
     if (lowest == UINT32_MAX)
         return false;
-    uint32_t lo = UINT32_MAX, hi = 0, members = 0;
-    for (uint32_t i = 0; i < c->lanes; i++) {
-        uint8_t in = c->state[i] == PTX_LANE_RUN && c->pcs[i] == lowest;
-        c->mask[i] = in;
-        if (!in)
-            continue;
-        members++;
-        hi = i + 1;
-        if (lo == UINT32_MAX)
-            lo = i;
+    for (uint32_t i = 0; i < lanes; i++) {
+        uint32_t pc = c->state[i] == PTX_LANE_RUN && c->pcs[i] != lowest ? c->pcs[i] : UINT32_MAX;
+        next = pc < next ? pc : next;
     }
+#pragma GCC ivdep
+    for (uint32_t i = 0; i < lanes; i++) {
+        uint8_t in = (c->state[i] == PTX_LANE_RUN) & (c->pcs[i] == lowest);
+        c->mask[i] = in;
+        members += in;
+    }
+    while (!c->mask[lo])
+        lo++;
+    while (!c->mask[hi - 1])
+        hi--;
     c->pc = lowest;
     c->stop = next;
     c->lo = lo;
@@ -60,6 +85,13 @@ static bool regroup(struct ptx_chunk *c)
 /* The group leaves: to pc, in a state. */
 static void park(struct ptx_chunk *c, uint32_t pc, enum ptx_lane_state state)
 {
+    if (c->dense) {
+        const uint32_t end = c->hi;
+        for (uint32_t i = c->lo; i < end; i++)
+            c->pcs[i] = pc;
+        memset(c->state + c->lo, (int)state, c->hi - c->lo);
+        return;
+    }
     for (uint32_t i = c->lo; i < c->hi; i++)
         if (c->mask[i]) {
             c->pcs[i] = pc;
@@ -181,14 +213,24 @@ static void execute(struct ptx_exec *x, const struct ptx_op *op, const struct pt
 /* What a guard leaves of the group. False: nothing. */
 static bool guarded(const struct ptx_chunk *c, const struct ptx_op *op, uint8_t *mask, struct ptx_lanes *out)
 {
-    const uint8_t *p = (const uint8_t *)(c->rows + op->guard), flip = op->flags & PTX_FLAG_NEGATE ? 1 : 0;
-    uint32_t lo = UINT32_MAX, hi = 0, members = 0;
-    for (uint32_t i = c->lo; i < c->hi; i++) {
-        mask[i] = c->mask[i] & (p[i] ^ flip);
-        members += mask[i];
+    const char *p = c->rows + op->guard;
+    const uint64_t ones = 0x0101010101010101u, flip = op->flags & PTX_FLAG_NEGATE ? ones : 0;
+    uint32_t lo, hi, members = 0;
+    /* Eight lanes at a time; outside the group c->mask is 0. */
+    for (uint32_t i = 0; i < PTX_LANES; i += 8) {
+        uint64_t in, holds;
+        memcpy(&in, c->mask + i, 8);
+        memcpy(&holds, p + i, 8);
+        in &= holds ^ flip;
+        memcpy(mask + i, &in, 8);
+        members += (uint32_t)(in * ones >> 56);
     }
     if (!members)
         return false;
+    if (members == c->hi - c->lo) {
+        *out = (struct ptx_lanes){c->lo, c->hi, NULL};
+        return true;
+    }
     for (lo = c->lo; !mask[lo]; lo++)
         ;
     for (hi = c->hi; !mask[hi - 1]; hi--)
@@ -248,7 +290,7 @@ static bool stop(struct ptx_chunk *c, const struct ptx_op *op)
     uint32_t pc = c->pc + 1;
     if (op->guard == PTX_NO_ROW) {
         park(c, pc, state);
-        return regroup(c);
+        return !is_whole(c) && regroup(c);
     }
     if (op->flags & PTX_FLAG_GUARD_UNIFORM) {
         if (!guard_holds(op, c->rows)) {

@@ -26,6 +26,7 @@ static void start_chunk(const struct ptx_code *code, struct ptx_chunk *c, uint32
     c->first = first;
     c->lanes = threads - first < PTX_LANES ? threads - first : PTX_LANES;
     c->clock = 0;
+    memset(c->mask, 0, sizeof c->mask);
     memset(c->state, PTX_LANE_RUN, sizeof c->state);
     for (uint32_t i = 0; i < PTX_LANES; i++)
         c->pcs[i] = code->entry;

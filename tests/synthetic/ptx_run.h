@@ -27,7 +27,7 @@ struct ptx_chunk {
     uint32_t lo, hi; /* bounds of the group */
     bool dense;      /* all lanes from lo to hi are in the group */
     uint64_t clock;
-    uint8_t mask[PTX_LANES]; /* 1: in the group */
+    uint8_t mask[PTX_LANES]; /* 1: in the group; 0 elsewhere, also behind the chunk's lanes */
     uint8_t state[PTX_LANES];
     uint32_t pcs[PTX_LANES];
 };
