@@ -33,15 +33,11 @@ static void *translate(void *ctx, uint64_t address, size_t size, bool write)
     return result;
 }
 
+/* At the address wished for where it is free and may be had, with room to be aligned to a page where not. */
 static void *reserve(uintptr_t wish)
 {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void *p = MAP_FAILED;
-    if (wish)
-        p = mmap((void *)wish, WINDOW_BYTES, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
-    if (p == MAP_FAILED)
-        p = mmap(NULL, WINDOW_BYTES + PAGE, PROT_NONE, flags, -1, 0);
-    return p;
+    return mmap((void *)wish, WINDOW_BYTES + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                0);
 }
 
 int window_init(void)
