@@ -35,7 +35,7 @@ struct cache {
     struct segment *idle; /* segments with frames but without contents, least recently used first */
     uint64_t tick;        /* operations begun */
     unsigned in_flight;   /* operations between begin and end */
-    bool pressure;        /* HBM was full once: events are worth recording */
+    bool pressure;        /* HBM was full once: events are worth recording. Read without the lock, too */
     bool record_always;   /* cache_record_always */
     uint64_t live_bytes;  /* asked for by the job */
     struct edges open;    /* the last open operation of each stream, until it is known to have completed */

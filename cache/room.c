@@ -116,7 +116,7 @@ static int make_room(struct cache *cache, struct segment *for_segment, unsigned 
 {
     struct segment *victim, *segment;
 
-    cache->pressure = true;
+    __atomic_store_n(&cache->pressure, true, __ATOMIC_RELAXED);
     policy_order(&cache->policy);
     DL_FOREACH(cache->idle, segment)
     if (policy_movable(segment) && segment != for_segment && !residency_behind(cache, segment))
