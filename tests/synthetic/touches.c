@@ -142,9 +142,9 @@ void touched_pieces(struct touched *touched, const uint64_t *pieces, uint32_t co
 
 void touched_outside(struct touched *touched, uint64_t address, uint32_t size, bool write)
 {
-    struct touched_outside *last = touched->outside + touched->outside_count - 1;
-    if (touched->outside_count && last->write == write && address >= last->address &&
-        address <= last->address + last->size) {
+    struct touched_outside *last =
+        touched->outside_count ? &touched->outside[touched->outside_count - 1] : NULL;
+    if (last && last->write == write && address >= last->address && address <= last->address + last->size) {
         if (address + size > last->address + last->size)
             last->size = address + size - last->address;
         return;
