@@ -25,6 +25,13 @@ PAGE = 2 << 20  # what the device's memory is given out in
 # What would make two runs differ, or a reference run not a reference. Names and prefixes of the environment.
 _CLEARED = ("HBMSPILL", "SYNTHETIC_GPU_", "XLA_", "JAX_", "TF_", "CUDA_", "LD_PRELOAD", "PYTHONPATH")
 
+# Whatever was compiled is kept, however small and quickly; without files of XLA's own, whose directory it would be told.
+_KEEP_COMPILED = {
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "none",
+}
+
 _BEGIN = time.monotonic()
 
 
@@ -65,7 +72,7 @@ def _read(path):
         return {}
 
 
-def run(name, command, directory, *, device, hbm=None, schedule=None, shim=False, env=None, limit=900, progress=False):
+def run(name, command, directory, *, device, hbm=None, schedule=None, shim=False, env=None, limit=900, progress=False, compiled=None):
     """Runs command and waits for it.
 
     name       names its files in directory: NAME.log, NAME.json (for {json} in command), ...
@@ -75,6 +82,8 @@ def run(name, command, directory, *, device, hbm=None, schedule=None, shim=False
     shim       True: LD_PRELOAD and a file for its statistics
     env        set on top of a cleaned environment
     progress   True: shows a line of the program's output every few seconds
+    compiled   directory where JAX keeps what it has compiled, for runs that compile the same: its key has the program, XLA's
+               flags and the memory that XLA was told of. The one who runs them empties it before.
     """
     os.makedirs(directory, exist_ok=True)
     files = {what: os.path.join(directory, f"{name}.{what}") for what in ("log", "json", "report", "stats")}
@@ -85,6 +94,8 @@ def run(name, command, directory, *, device, hbm=None, schedule=None, shim=False
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_CLEARED)}
     environment["XDG_CACHE_HOME"] = os.path.join(directory, "cache")  # plans are not the user's
     settings = dict(env or {})
+    if compiled:
+        environment |= {"JAX_COMPILATION_CACHE_DIR": compiled, **_KEEP_COMPILED}
     if shim:
         settings["LD_PRELOAD"] = SHIM
         settings.setdefault("HBMSPILL_STATS", files["stats"])
