@@ -31,7 +31,7 @@ endif
 %C%_integration_libjob_la_SOURCES = %D%/integration/scenario.c %D%/integration/scenario.h %D%/integration/job.c \
 	%D%/integration/job.h %D%/integration/kernels.c
 %C%_integration_libjob_la_CPPFLAGS = $(AM_CPPFLAGS) -DSYNTHETIC_DIR='"$(abs_top_builddir)/synthetic"' \
-	-DPRELOAD_LIBRARY='"$(abs_top_builddir)/.libs/libhbmspill.so"'
+	-DPRELOAD_LIBRARY='"$(PRELOAD_FIRST)$(abs_top_builddir)/.libs/libhbmspill.so"'
 %C%_integration_libjob_la_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
 integration_cflags = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -67,7 +67,7 @@ nodist_%C%_integration_test_faults_SOURCES = %D%/integration/documented_errors.h
 %C%_integration_test_ends_SOURCES = %D%/integration/test_ends.c %D%/integration/ends_job.c %D%/integration/ends_job.h
 %C%_integration_test_ends_CPPFLAGS = $(AM_CPPFLAGS) -DPLANNER='"$(abs_top_builddir)/cache/tools/hbmspill-plan"' \
 	-DSYNTHETIC_DIR='"$(abs_top_builddir)/synthetic"' \
-	-DPRELOAD_LIBRARY='"$(abs_top_builddir)/.libs/libhbmspill.so"'
+	-DPRELOAD_LIBRARY='"$(PRELOAD_FIRST)$(abs_top_builddir)/.libs/libhbmspill.so"'
 %C%_integration_test_ends_CFLAGS = $(integration_cflags)
 %C%_integration_test_ends_LDADD = $(integration_libs)
 EXTRA_%C%_integration_test_ends_DEPENDENCIES = cache/tools/hbmspill-plan$(EXEEXT)

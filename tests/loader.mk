@@ -20,7 +20,7 @@ EXTRA_DIST += %D%/loader/check_library.sh
 %C%_unit_test_loader_SOURCES = %D%/unit/test_loader.c %D%/loader/run.c %D%/loader/run.h
 %C%_unit_test_loader_CPPFLAGS = $(AM_CPPFLAGS) -DLOADER_DIR='"$(abs_top_builddir)/%D%/loader"' \
 	-DSYNTHETIC_DIR='"$(abs_top_builddir)/synthetic"' \
-	-DPRELOAD_LIBRARY='"$(abs_top_builddir)/.libs/libhbmspill.so"'
+	-DPRELOAD_LIBRARY='"$(PRELOAD_FIRST)$(abs_top_builddir)/.libs/libhbmspill.so"'
 %C%_unit_test_loader_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_unit_test_loader_LDADD = $(CHECK_LIBS)
 

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { HANG_SECONDS = 60, TEXT_MAX = 64 << 10, NATIVE_EVERY = 16 };
+enum { HANG_SECONDS = 60 * JOB_SLOWER, TEXT_MAX = 64 << 10, NATIVE_EVERY = 16 };
 
 static char program[4096];
 static unsigned long most_actions = ULONG_MAX;
@@ -93,12 +93,27 @@ static void read_file(const char *directory, const char *name, char *text)
     unlink(path);
 }
 
+/* A build with a sanitizer: its settings are the job's, too. */
+static unsigned add_sanitizers(char **environment, unsigned count)
+{
+    static const char *const names[] = {"ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"};
+    static char variables[3][4200];
+
+    for (unsigned i = 0; i < 3; i++) {
+        if (!getenv(names[i]))
+            continue;
+        snprintf(variables[i], sizeof variables[i], "%s=%s", names[i], getenv(names[i]));
+        environment[count++] = variables[i];
+    }
+    return count;
+}
+
 static void run(uint64_t seed, bool native, struct result *result)
 {
     char directory[] = "/tmp/fuzz-XXXXXX", files[5][4200], number[32], ops[32], path[64];
     char *arguments[] = {
         program, "--job", number, "--ops", ops, native ? "--native" : "--shim", loud ? "--loud" : NULL, NULL};
-    char *environment[VARIABLES_MAX + 8];
+    char *environment[VARIABLES_MAX + 12];
     unsigned count = 0;
     struct settings settings;
     posix_spawn_file_actions_t actions;
@@ -116,6 +131,7 @@ static void run(uint64_t seed, bool native, struct result *result)
     snprintf(files[4], sizeof *files, "HBMSPILL_STATS=%s/statistics", directory);
     for (unsigned i = 0; i < (native ? 3 : 5); i++)
         environment[count++] = files[i];
+    count = add_sanitizers(environment, count);
     environment[count] = NULL;
     snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
     snprintf(ops, sizeof ops, "%lu", most_actions);

@@ -21,6 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* For limits of time: how much longer a job may take in a build with a sanitizer. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { JOB_SLOWER = 10 };
+#else
+enum { JOB_SLOWER = 1 };
+#endif
+
 #define MIB ((size_t)1 << 20)
 
 #define JOB_FUNCTIONS(X)                                                                                     \

@@ -91,6 +91,20 @@ static void compose(char *text, size_t size, const struct scenario *scenario, co
                  SYNTHETIC_DIR, PRELOAD_LIBRARY, scenario->hbm ? scenario->hbm : "40M", schedule);
 }
 
+/* A build with a sanitizer: its settings are the job's, too. */
+static void set_sanitizers(struct environment *environment)
+{
+    static const char *const names[] = {"ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"};
+    static char variables[3][1024];
+
+    for (unsigned i = 0; i < 3; i++) {
+        if (!getenv(names[i]))
+            continue;
+        snprintf(variables[i], sizeof variables[i], "%s=%s", names[i], getenv(names[i]));
+        set(environment, variables[i]);
+    }
+}
+
 const struct outcome *scenario_run(const struct scenario *scenario, const char *schedule,
                                    const char *variables)
 {
@@ -106,6 +120,7 @@ const struct outcome *scenario_run(const struct scenario *scenario, const char *
              "PATH=%s HOME=/ SYNTHETIC_GPU_REPORT=%s/report HBMSPILL_STATS=%s/statistics", getenv("PATH"),
              directory, directory);
     set_all(&environment, files);
+    set_sanitizers(&environment);
     compose(base, sizeof base, scenario, schedule);
     set_all(&environment, base);
     snprintf(own, sizeof own, "%s", scenario->variables ? scenario->variables : "");
@@ -294,7 +309,7 @@ int scenarios_main_with(int argc, char **argv, const char *suite_name, const str
     program[length] = '\0';
     all = scenarios;
     scenario_count = count;
-    time_limit = seconds;
+    time_limit = seconds * JOB_SLOWER;
     if (argc > 1)
         return run_job(argv[1]);
     suite = suite_create(suite_name);
