@@ -207,19 +207,50 @@ START_TEST(others_go_on)
 }
 END_TEST
 
-/* Slots that are kept for their mappings alone are given up where one is needed. */
+/* Slots that are kept for their mappings alone are given up where one of another size is needed. */
 START_TEST(kept_slots_are_found)
 {
-    start(4, 12, false, 3);
-    for (unsigned round = 0; round < 8; round++) {
-        for (unsigned i = 0; i < 4; i++)
-            make(&one.buffer[i], (1 + (round + i) % 3) * FRAME);
-        for (unsigned i = 0; i < 4; i++)
-            ck_assert_int_eq(operate(&one, i, 1, false), 0);
-        ck_assert_int_eq(operate(&one, 0, 4, true), 0);
-        for (unsigned i = 0; i < 4; i++)
-            drop(&one, &one.buffer[i]);
+    start(4, 8, false, 3);
+    for (unsigned i = 0; i < 4; i++)
+        make(&one.buffer[i], 2 * FRAME);
+    ck_assert_int_eq(operate(&one, 0, 4, true), 0);
+    for (unsigned i = 0; i < 4; i++)
+        drop(&one, &one.buffer[i]);
+    for (unsigned i = 0; i < 3; i++) {
+        make(&one.buffer[i], 3 * FRAME);
+        ck_assert_int_eq(operate(&one, i, 1, false), 0);
     }
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_int_eq(operate(&one, i, 1, false), 0);
+    fake_cache_stop(&fake, cache);
+}
+END_TEST
+
+/*
+ * A slot changes hands while a copy of the job's into it is still queued. Who gets it linked in another
+ * stream comes after that.
+ */
+START_TEST(a_slot_has_had_an_owner)
+{
+    uint64_t gate;
+
+    start(4, 8, _i, 3); /* by LRU */
+    for (unsigned i = 0; i < 3; i++) {
+        make(&one.buffer[i], 2 * FRAME);
+        ck_assert_int_eq(operate(&one, i, 1, false), 0);
+    }
+    ck_assert(fake_drain(&fake)); /* 0 is spilled */
+    gate = gate_shut(one.stream);
+    copy(&one, &one.buffer[1], &one.buffer[0]);
+    ck_assert_uint_gt(cache_statistics(cache)->slot_bytes, 0);
+    drop(&one, &one.buffer[0]);
+    make(&two.buffer[0], 2 * FRAME - 4096); /* at another address */
+    ck_assert_int_eq(operate(&two, 0, 1, true), 0);
+    (void)fake_drain(&fake);
+    fake.done[gate] = fake.recorded[gate];
+    ck_assert(fake_drain(&fake));
+    ck_assert_int_eq(operate(&two, 0, 1, false), 0);
+    ck_assert_int_eq(fake.ops.event_destroy(&fake, gate), 0);
     fake_cache_stop(&fake, cache);
 }
 END_TEST
@@ -253,6 +284,7 @@ int main(void)
     tcase_add_loop_test(one_case, contents_survive, 0, 60);
     tcase_add_loop_test(one_case, others_go_on, 0, 2);
     tcase_add_test(one_case, kept_slots_are_found);
+    tcase_add_loop_test(one_case, a_slot_has_had_an_owner, 0, 2);
     tcase_add_test(one_case, unlinked_is_refused);
     suite_add_tcase(suite, one_case);
     srunner_run_all(runner, CK_NORMAL);
