@@ -6,5 +6,7 @@ noinst_PROGRAMS += %D%/sequence
 	%D%/nodes.c %D%/nodes.h \
 	tests/integration/job.c tests/integration/job.h tests/integration/kernels.c
 %C%_sequence_CPPFLAGS = $(AM_CPPFLAGS) -DSYNTHETIC_DIR='"$(abs_top_builddir)/synthetic"' \
-	-DPRELOAD_LIBRARY='"$(PRELOAD_FIRST)$(abs_top_builddir)/.libs/libhbmspill.so"'
+	-DPRELOAD_LIBRARY='"$(PRELOAD_FIRST)$(abs_top_builddir)/.libs/libhbmspill.so"' \
+	-DFUZZ_TABLE='"$(abs_top_srcdir)/%D%/open.table"'
 %C%_sequence_CFLAGS = $(AM_CFLAGS) -pthread
+EXTRA_DIST += %D%/open.table

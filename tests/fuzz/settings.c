@@ -47,6 +47,12 @@ static void set_library(struct settings *settings, struct random *random)
         set(settings, "HBMSPILL_WINDOW=%s", ONE_OF(random, "off", "off", "1", "2", "5", "16", "50"));
     if (random_percent(random, 15))
         set(settings, "HBMSPILL_REPORT=%s", ONE_OF(random, "physical", "1G"));
+    /* Kernels that are not known to be closed find everything at its address; without handles of host memory
+     * that is sure only where all of it fits, and it takes more of the host tier. */
+    if (random_percent(random, 25))
+        set(settings, "SYNTHETIC_GPU_HOST_VMM=%s", ONE_OF(random, "off", "off", "refused"));
+    else if (!settings->limits.may_run_out && random_percent(random, 20))
+        set(settings, "HBMSPILL_ADMITTED=%s", FUZZ_TABLE);
 }
 
 void settings_of(uint64_t seed, bool native, struct settings *settings)

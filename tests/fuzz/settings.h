@@ -12,7 +12,7 @@ struct settings {
     unsigned threads, actions; /* actions of each thread */
     struct limits limits;      /* of each thread */
     unsigned variable_count;
-    char variables[VARIABLES_MAX][80]; /* NAME=VALUE */
+    char variables[VARIABLES_MAX][512]; /* NAME=VALUE */
 };
 
 /* native: without the library, on a GPU that is big enough. */
