@@ -27,26 +27,30 @@ struct fatbin {
 };
 
 /* The end of the last thing that the headers name. */
-static size_t elf_size(const Elf64_Ehdr *elf, size_t most)
+static size_t elf_size(const void *image, size_t most)
 {
-    size_t size = elf->e_shoff + (size_t)elf->e_shnum * elf->e_shentsize;
-    size_t programs = elf->e_phoff + (size_t)elf->e_phnum * elf->e_phentsize;
+    size_t size, programs;
+    Elf64_Ehdr elf;
+
+    memcpy(&elf, image, sizeof elf); /* wherever it lies */
+    size = elf.e_shoff + (size_t)elf.e_shnum * elf.e_shentsize;
+    programs = elf.e_phoff + (size_t)elf.e_phnum * elf.e_phentsize;
 
     if (programs > size)
         size = programs;
-    if (size > most || elf->e_ident[EI_CLASS] != ELFCLASS64 ||
-        (elf->e_shnum && elf->e_shentsize != sizeof(Elf64_Shdr)))
+    if (size > most || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
+        (elf.e_shnum && elf.e_shentsize != sizeof(Elf64_Shdr)))
         return 0;
-    for (unsigned i = 0; i < elf->e_shnum; i++) {
+    for (unsigned i = 0; i < elf.e_shnum; i++) {
         Elf64_Shdr section;
         size_t end;
 
-        memcpy(&section, (const char *)elf + elf->e_shoff + i * sizeof section, sizeof section);
+        memcpy(&section, (const char *)image + elf.e_shoff + i * sizeof section, sizeof section);
         end = section.sh_type == SHT_NOBITS ? 0 : section.sh_offset + section.sh_size;
         if (end > size)
             size = end;
     }
-    return size;
+    return size <= most ? size : 0;
 }
 
 static size_t image_size(const void *image, size_t most)
