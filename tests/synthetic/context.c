@@ -74,6 +74,7 @@ static void context_free_locked(CUcontext ctx)
         stream_free_locked(stream);
     }
     pool_destroy_locked(ctx->heap);
+    host_memory_destroy_locked(ctx);
     for (CUcontext *link = &ctx->device->contexts; *link; link = &(*link)->next) {
         if (*link == ctx) {
             *link = ctx->next;

@@ -95,6 +95,19 @@ CUresult host_memory_free(void *p)
     return result;
 }
 
+/* "Destroys and cleans up all resources associated with the context" (cuCtxDestroy). */
+void host_memory_destroy_locked(CUcontext ctx)
+{
+    struct range *range;
+    while ((range = range_host_of_locked(ctx))) {
+        void *p = (void *)(uintptr_t)range->base;
+        size_t bytes = range->kind == RANGE_REGISTERED ? 0 : round_up(range->size, 4096);
+        range_remove_locked(range);
+        if (bytes)
+            munmap(p, bytes);
+    }
+}
+
 CUresult cuMemFreeHost(void *p)
 {
     API_ENTER(API_CONTEXT | API_NOT_CAPTURING);

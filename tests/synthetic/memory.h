@@ -128,6 +128,8 @@ struct range *range_find_locked(uint64_t address);
 /* How many there are of a kind, without the variables of modules. */
 size_t ranges_live_locked(enum range_kind kind);
 void ranges_forget_touches_locked(void);
+/* Any range of host memory of a context, NULL: none. */
+struct range *range_host_of_locked(CUcontext ctx);
 /* All bytes of [address, address + size) are in ranges, which may be several mappings in a row. */
 bool range_covers_locked(uint64_t address, uint64_t size);
 static inline bool range_is_host(const struct range *range)
@@ -153,6 +155,7 @@ static inline uint64_t pieces_of(uint64_t base, uint64_t size)
 
 /* ---- host_memory.c ---- */
 CUresult host_memory_free(void *p);
+void host_memory_destroy_locked(CUcontext ctx);
 
 /* ---- memory_pool.c ---- */
 

@@ -113,6 +113,14 @@ size_t ranges_live_locked(enum range_kind kind)
     return live;
 }
 
+struct range *range_host_of_locked(CUcontext ctx)
+{
+    for (size_t i = 0; i < count; i++)
+        if (range_is_host(sorted[i]) && sorted[i]->context == ctx)
+            return sorted[i];
+    return NULL;
+}
+
 bool range_covers_locked(uint64_t address, uint64_t size)
 {
     uint64_t end = address + size;

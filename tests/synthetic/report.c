@@ -116,6 +116,7 @@ static void write_held(FILE *f)
         {"handles", handles},
         {"reservations", reservations},
         {"host_allocations", ranges_live_locked(RANGE_HOST)},
+        {"registrations", ranges_live_locked(RANGE_REGISTERED)},
     };
     driver_release();
     const char *separator = "";

@@ -374,6 +374,28 @@ START_TEST(pointers_tell_what_they_are)
 }
 END_TEST
 
+/* A context takes with it what was pinned in it; memory that the program registered stays, unregistered. */
+START_TEST(host_memory_goes_with_its_context)
+{
+    void *pinned;
+    unsigned type;
+    CUcontext ctx;
+    static char pageable[4096];
+    gpu_start("eager", 64);
+    OK(cuMemHostAlloc(&pinned, 1000, CU_MEMHOSTALLOC_PORTABLE));
+    OK(cuMemHostRegister(pageable, sizeof(pageable), CU_MEMHOSTREGISTER_PORTABLE));
+    OK(cuCtxDestroy(test_context));
+    OK(cuDevicePrimaryCtxRetain(&ctx, 0));
+    OK(cuCtxSetCurrent(ctx));
+    FAILS(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)pinned),
+          CUDA_ERROR_INVALID_VALUE);
+    FAILS(cuMemFreeHost(pinned), CUDA_ERROR_INVALID_VALUE);
+    FAILS(cuMemHostUnregister(pageable), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    pageable[0] = 1;
+    OK(cuMemHostRegister(pageable, sizeof(pageable), 0));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pool");
@@ -392,6 +414,7 @@ int main(void)
     tcase_add_test(tc, default_pool_is_current);
     tcase_add_loop_test(tc, plain_allocation, 0, SCHEDULES);
     tcase_add_test(tc, pointers_tell_what_they_are);
+    tcase_add_test(tc, host_memory_goes_with_its_context);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
