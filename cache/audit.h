@@ -10,13 +10,16 @@
 
 #include "cache/cache.h"
 
-/* Things of the driver's that a cache holds, by kind. */
+/* Things of the driver's that are held, by kind; the last two by the pools behind the slots (hooks/pinned.h).
+ */
 #define CACHE_HELD(X)                                                                                        \
     X(frames)                                                                                                \
     X(host_handles)                                                                                          \
     X(mappings)                                                                                              \
     X(reservations)                                                                                          \
     X(slots)                                                                                                 \
+    X(registrations)                                                                                         \
+    X(host_allocations)                                                                                      \
     X(streams)                                                                                               \
     X(events)
 

@@ -90,7 +90,7 @@ static int take_slot(struct cache *cache, uint64_t size, struct slot **out, stru
     pthread_mutex_lock(&cache->lock);
     if (error)
         slots_unreserve(slots, size, evicted);
-    return error;
+    return error == -ENOSPC ? -EBUSY : error;
 }
 
 /* Without room for it in the list it is lost, which the audit tells. */

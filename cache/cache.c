@@ -110,12 +110,12 @@ int cache_satisfy(struct cache *cache, struct need *need)
         error = slots_make(&cache->slots, need->size, &need->evicted, &slot);
         pthread_mutex_lock(&cache->lock);
         if (error) {
-            /* The system pins no more: what is pinned now is what there is. */
             slots_unreserve(&cache->slots, need->size, need->evicted);
-            if (error == -ENOMEM) {
-                cache->slots.limit = cache->slots.held;
+            /* The system does not pin that much more. */
+            if (error == -ENOMEM && cache->slots.limit >= cache->slots.held + need->size)
+                cache->slots.limit = cache->slots.held + need->size - 1;
+            if (error == -ENOMEM || error == -ENOSPC) /* there is less of it than there was */
                 error = 0;
-            }
         } else {
             slots_give(&cache->slots, slot);
         }
@@ -361,6 +361,20 @@ uint64_t cache_release(struct cache *cache, uint64_t bytes)
     }
     pthread_mutex_unlock(&cache->lock);
     return released;
+}
+
+void cache_trim_host(struct cache *cache)
+{
+    struct slot *idle;
+
+    pthread_mutex_lock(&cache->lock);
+    idle = slots_idle(&cache->slots, &cache->streams);
+    pthread_mutex_unlock(&cache->lock);
+    idle = slots_discard(&cache->slots, idle);
+    pthread_mutex_lock(&cache->lock);
+    slots_unreserve(&cache->slots, 0, idle);
+    pthread_cond_broadcast(&cache->changed);
+    pthread_mutex_unlock(&cache->lock);
 }
 
 void cache_set_link(struct cache *cache, const struct cache_link *link)

@@ -228,6 +228,9 @@ void cache_outside(struct cache *cache, int64_t bytes);
 /* Gives HBM back to the driver, moving data out if need be; returns the bytes released. Waits for the GPU. */
 uint64_t cache_release(struct cache *cache, uint64_t bytes);
 
+/* Gives pooled slots back that nothing uses any more. */
+void cache_trim_host(struct cache *cache);
+
 /* What was measured of the link; until then that of a PCIe 4 card is believed. */
 void cache_set_link(struct cache *cache, const struct cache_link *link);
 

@@ -29,9 +29,14 @@ struct device_ops {
     int (*unmap)(void *ctx, uint64_t address, uint64_t size);
     int (*set_access)(void *ctx, uint64_t address, uint64_t size);
 
-    /* Pinned host memory; its address is valid on the device too. */
+    /*
+     * Pinned host memory; its address is valid on the device too. host_alloc: -ENOSPC where others have what
+     * was to be had, and may give some of it back. host_room: about how many bytes there are to be had now;
+     * NULL: nobody else takes any.
+     */
     int (*host_alloc)(void *ctx, uint64_t size, void **out);
     int (*host_free)(void *ctx, void *memory);
+    uint64_t (*host_room)(void *ctx);
 
     /*
      * The same as handles of `unit' bytes, size / unit of them into handles[], side by side at *memory for

@@ -33,16 +33,27 @@ void slots_give(struct slots *slots, struct slot *slot)
     LL_PREPEND(slots->free, slot);
 }
 
+/* The limit, or less where others have a part of it. */
+static uint64_t limit_now(const struct slots *slots)
+{
+    uint64_t limit = slots->limit, room;
+
+    if (!slots->ops->host_room)
+        return limit;
+    room = slots->ops->host_room(slots->ops->ctx);
+    return limit > slots->held && limit - slots->held > room ? slots->held + room : limit;
+}
+
 int slots_reserve(struct slots *slots, struct streams *streams, uint64_t size, struct slot **evicted,
                   uint64_t *wait)
 {
-    uint64_t idle_bytes = 0;
+    uint64_t limit = limit_now(slots), idle_bytes = 0;
     struct slot *slot, *next;
 
     *evicted = NULL;
-    if (slots->used + size > slots->limit)
+    if (slots->used + size > limit)
         return -ENOSPC;
-    if (slots->held + size > slots->limit) {
+    if (slots->held + size > limit) {
         /* Pooled slots of other sizes stand in the way; all that must go must be idle before any goes. */
         LL_FOREACH(slots->free, slot)
         {
@@ -53,12 +64,12 @@ int slots_reserve(struct slots *slots, struct streams *streams, uint64_t size, s
             if (!streams_completed(streams, &all, wait, &error))
                 return error ? error : -EBUSY;
             idle_bytes += slot->size;
-            if (slots->held - idle_bytes + size <= slots->limit)
+            if (slots->held - idle_bytes + size <= limit)
                 break;
         }
-        if (slots->held - idle_bytes + size > slots->limit)
+        if (slots->held - idle_bytes + size > limit)
             return -ENOSPC;
-        for (slot = slots->free; slot && slots->held + size > slots->limit; slot = next) {
+        for (slot = slots->free; slot && slots->held + size > limit; slot = next) {
             next = slot->next;
             LL_DELETE(slots->free, slot);
             slots->held -= slot->size;
@@ -105,24 +116,48 @@ static int memory_take(struct slots *slots, struct slot *slot)
     return ops->host_alloc(ops->ctx, slot->size, &slot->memory);
 }
 
-int slots_make(struct slots *slots, uint64_t size, struct slot **evicted, struct slot **out)
+struct slot *slots_discard(struct slots *slots, struct slot *list)
 {
     struct slot *slot, *next, *refused = NULL;
-    int error = 0, failed;
 
-    for (slot = *evicted; slot; slot = next) {
+    for (slot = list; slot; slot = next) {
         next = slot->next;
-        failed = memory_give(slots, slot);
-        if (failed) {
-            error = failed;
+        if (memory_give(slots, slot))
             LL_PREPEND(refused, slot);
-        } else {
+        else
             slot_free(slot);
-        }
     }
-    *evicted = refused;
-    if (error) /* with a new one the limit would be exceeded */
-        return error;
+    return refused;
+}
+
+struct slot *slots_idle(struct slots *slots, struct streams *streams)
+{
+    struct slot *slot, *next, *idle = NULL;
+
+    LL_FOREACH_SAFE(slots->free, slot, next)
+    {
+        struct edges all = slot->written;
+        uint64_t wait;
+        int error;
+
+        edges_merge(&all, &slot->read);
+        if (!streams_completed(streams, &all, &wait, &error))
+            continue;
+        LL_DELETE(slots->free, slot);
+        slots->held -= slot->size;
+        LL_PREPEND(idle, slot);
+    }
+    return idle;
+}
+
+int slots_make(struct slots *slots, uint64_t size, struct slot **evicted, struct slot **out)
+{
+    struct slot *slot;
+    int error;
+
+    *evicted = slots_discard(slots, *evicted);
+    if (*evicted) /* with a new one the limit would be exceeded */
+        return -EIO;
     slot = calloc(1, sizeof *slot);
     if (!slot)
         return -ENOMEM;

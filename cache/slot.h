@@ -44,17 +44,22 @@ void slots_give(struct slots *slots, struct slot *slot);
 
 /*
  * Sets `size' bytes aside for a new slot. -ENOSPC: the limit does not allow it even after idle pooled slots
- * are given back; *evicted lists what to free with slots_discard (without the lock). -EBUSY: *wait first.
+ * are given back; *evicted lists what slots_make frees. -EBUSY: *wait first.
  */
 int slots_reserve(struct slots *slots, struct streams *streams, uint64_t size, struct slot **evicted,
                   uint64_t *wait);
 /*
- * Without the lock: pins the memory, frees what reserve evicted. -ENOMEM where the system pins no more. What
- * could not be freed is left in *evicted.
+ * Without the lock: pins the memory, frees what reserve evicted. -ENOMEM where the system pins no more,
+ * -ENOSPC where others have it just now. What could not be freed is left in *evicted.
  */
 int slots_make(struct slots *slots, uint64_t size, struct slot **evicted, struct slot **out);
 /* With the lock: the reservation is returned after a failed slots_make, and what it could not free pooled. */
 void slots_unreserve(struct slots *slots, uint64_t size, struct slot *refused);
 void slots_destroy(struct slots *slots);
+/* Takes those out of the pool that nothing queued uses any more; freed without the lock, with slots_discard.
+ */
+struct slot *slots_idle(struct slots *slots, struct streams *streams);
+/* Without the lock. Those that could not be freed are left, for slots_unreserve with a size of 0. */
+struct slot *slots_discard(struct slots *slots, struct slot *list);
 
 #endif

@@ -34,6 +34,7 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
         return false;
     }
     link_when_short(gpu);
+    pinned_tick();
     entered = gpu_enter(gpu);
     error = cache_alloc(gpu->cache, size, &address, &failure);
     gpu_leave(entered);

@@ -95,12 +95,18 @@ static int cuda_set_access(void *ctx, uint64_t address, uint64_t size)
 
 static int cuda_host_alloc(void *ctx, uint64_t size, void **out)
 {
-    return COUNTED(slots, 1, RELAXED(ctx, cuMemHostAlloc(out, size, CU_MEMHOSTALLOC_PORTABLE)));
+    return COUNTED(slots, 1, pinned_slot_alloc(ctx, size, out));
 }
 
 static int cuda_host_free(void *ctx, void *memory)
 {
-    return COUNTED(slots, -1, RELAXED(ctx, cuMemFreeHost(memory)));
+    return COUNTED(slots, -1, pinned_slot_free(ctx, memory));
+}
+
+static uint64_t cuda_host_room(void *ctx)
+{
+    (void)ctx;
+    return pinned_room();
 }
 
 static int cuda_stream_create(void *ctx, uint64_t *stream)
@@ -210,6 +216,7 @@ void device_cuda_init(struct gpu *gpu)
                                    .set_access = cuda_set_access,
                                    .host_alloc = cuda_host_alloc,
                                    .host_free = cuda_host_free,
+                                   .host_room = cuda_host_room,
                                    .stream_create = cuda_stream_create,
                                    .stream_destroy = cuda_stream_destroy,
                                    .copy = cuda_copy,

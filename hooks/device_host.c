@@ -40,6 +40,7 @@ static bool undo(struct block *block)
         if (real->cuMemRelease(block->handles[block->created - 1]) != CUDA_SUCCESS)
             return false;
         held_add(host_handles, -1);
+        budget_give(pinned_budget(), block->unit);
     }
     if (block->address) {
         if (real->cuMemAddressFree(block->address, block->size) != CUDA_SUCCESS)
@@ -153,8 +154,14 @@ int device_host_create(void *ctx, uint64_t size, uint64_t unit, void **memory, u
 
     if (!block)
         return -ENOMEM;
+    if (pinned_take(size)) {
+        free(block);
+        return -ENOSPC;
+    }
     mode = capture_relax();
     status = fill(gpu, block);
+    if (status != CUDA_SUCCESS) /* what was made is in the account until it is released */
+        budget_give(pinned_budget(), size - block->created * unit);
     undo_or_keep(status == CUDA_SUCCESS ? NULL : block);
     capture_restore(mode);
     if (status == CUDA_SUCCESS) {

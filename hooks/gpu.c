@@ -289,6 +289,7 @@ static struct gpu *make(CUdevice device)
     gpu->granularity = granularity;
     gpu->physical_total = total;
     device_cuda_init(gpu);
+    pinned_init(gpu);
     link_init(&gpu->link);
     config.frame_size = cache_frame_size(granularity, gpu->hbm_limit);
     if (device_host_supported(gpu, config.frame_size)) {

@@ -12,6 +12,7 @@
 
 #include "cache/cache.h"
 #include "hooks/link.h"
+#include "hooks/pinned.h"
 #include "shim/shim.h"
 
 enum { GPUS_MAX = 64 };
@@ -29,6 +30,7 @@ struct gpu {
     uint64_t hbm_limit, host_limit;
     atomic_int last_error; /* CUresult behind the last -EIO */
     struct link link;
+    struct pinned_memory pinned;
 };
 
 /* The gpu of a device, NULL before its first managed allocation. */

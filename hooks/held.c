@@ -48,7 +48,10 @@ static void find(struct cache_audit *sum)
 {
     struct gpu *gpu;
 
-    *sum = (struct cache_audit){.held = {.events = exec_events(), .streams = operation_streams()}};
+    *sum = (struct cache_audit){.held = {.events = exec_events(),
+                                         .streams = operation_streams(),
+                                         .registrations = pinned_registrations(),
+                                         .host_allocations = pinned_host_allocations()}};
     device_host_refused(&sum->held);
     pthread_mutex_lock(&lock);
     sum->held.streams += stream_count;

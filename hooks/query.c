@@ -7,6 +7,7 @@
  * it says what the hardware has.
  */
 #include "hooks/gpu.h"
+#include "hooks/host_alloc.h"
 #include "shim/options.h"
 
 /* The total the job is told; false: the truth. */
@@ -64,10 +65,14 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdevicep
     struct gpu *gpu = shim_active() ? gpu_of_address(address) : NULL;
     uint64_t found_base, found_size;
 
-    if (!gpu)
-        return hbmspill_real.cuMemGetAddressRange_v2(base, size, address);
-    if (!cache_find(gpu->cache, address, &found_base, &found_size))
+    if (!gpu) {
+        CUresult status = hbmspill_real.cuMemGetAddressRange_v2(base, size, address);
+
+        if (status != CUDA_SUCCESS || !shim_active() || !host_range(address, &found_base, &found_size))
+            return status;
+    } else if (!cache_find(gpu->cache, address, &found_base, &found_size)) {
         return CUDA_ERROR_NOT_FOUND;
+    }
     if (base)
         *base = found_base;
     if (size)
@@ -136,7 +141,9 @@ static CUresult attribute_of(struct gpu *gpu, void *value, CUpointer_attribute a
 CUresult hook_cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr address)
 {
     struct gpu *gpu = shim_active() ? gpu_of_address(address) : NULL;
-    CUresult status = gpu && value ? attribute_of(gpu, value, attribute, address) : CUDA_ERROR_NOT_SUPPORTED;
+    CUresult status = !shim_active() || !value ? CUDA_ERROR_NOT_SUPPORTED
+                      : gpu                    ? attribute_of(gpu, value, attribute, address)
+                                               : host_attribute(value, attribute, address);
 
     return status == CUDA_ERROR_NOT_SUPPORTED ? hbmspill_real.cuPointerGetAttribute(value, attribute, address)
                                               : status;
@@ -150,9 +157,14 @@ CUresult hook_cuPointerGetAttributes(unsigned count, CUpointer_attribute *attrib
     CUresult status;
     bool known = true;
 
-    if (!gpu || !attributes || !values)
-        return hbmspill_real.cuPointerGetAttributes(count, attributes, values, address);
     status = hbmspill_real.cuPointerGetAttributes(count, attributes, values, address);
+    if (!shim_active() || !attributes || !values)
+        return status;
+    if (!gpu) {
+        for (unsigned i = 0; status == CUDA_SUCCESS && i < count; i++)
+            (void)host_attribute(values[i], attributes[i], address);
+        return status;
+    }
     for (unsigned i = 0; i < count; i++)
         known &= attribute_of(gpu, values[i], attributes[i], address) != CUDA_ERROR_NOT_SUPPORTED;
     return known ? CUDA_SUCCESS : status;

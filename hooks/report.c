@@ -73,6 +73,7 @@ static void make_json(struct text *text, const struct totals *totals)
     text_put(text, ",\n  \"stalled_seconds\": %.9f,\n  \"stalled_bytes\": %.0f",
              totals->stalled_nanoseconds * 1e-9, totals->stalled_bytes);
     held_put_json(text);
+    pinned_put_account(text);
     text_put(text, ",\n  \"devices\": [");
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
         cache_usage(gpu->cache, &usage);
@@ -84,6 +85,8 @@ static void make_json(struct text *text, const struct totals *totals)
                  (unsigned long long)usage.outside, (unsigned long long)usage.host,
                  (unsigned long long)usage.live);
         put_link(text, &gpu->link);
+        text_put(text, ",\n     ");
+        pinned_put_json(text, gpu);
         text_put(text, "}");
     }
     text_put(text, "%s],\n  \"dearest\": ", gpu_at(0) ? "\n  " : "");

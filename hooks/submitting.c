@@ -57,13 +57,7 @@ SUBMITTING(cuCtxSynchronize, (void), (), window_submit(), trace_wait(NULL, false
 SUBMITTING(cuCtxSynchronize_v2, (CUcontext context), (context), window_submit(), trace_wait(NULL, false))
 SUBMITTING_HOOK(cuCtxRecordEvent, (CUcontext context, CUevent event), (context, event))
 SUBMITTING_HOOK(cuCtxWaitEvent, (CUcontext context, CUevent event), (context, event))
-SUBMITTING_HOOK(cuCtxDestroy, (CUcontext context), (context))
-SUBMITTING_HOOK(cuDevicePrimaryCtxRelease, (CUdevice device), (device))
-SUBMITTING_HOOK(cuDevicePrimaryCtxReset, (CUdevice device), (device))
-SUBMITTING_HOOK(cuCtxDestroy_v2, (CUcontext context), (context))
 SUBMITTING_HOOK(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
-SUBMITTING_HOOK(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device))
-SUBMITTING_HOOK(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device))
 SUBMITTING_HOOK(cuFuncSetAttribute, (CUfunction function, CUfunction_attribute attribute, int value),
                 (function, attribute, value))
 SUBMITTING_HOOK(cuFuncSetCacheConfig, (CUfunction function, CUfunc_cache config), (function, config))

@@ -328,6 +328,7 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050) \
     X(cuMemFreeHost, PFN_cuMemFreeHost_v2000) \
     X(cuMemHostUnregister, PFN_cuMemHostUnregister_v4000) \
+    X(cuMemHostGetFlags, PFN_cuMemHostGetFlags_v2030) \
     X(cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000) \
     X(cuFuncSetCacheConfig, PFN_cuFuncSetCacheConfig_v3000) \
     X(cuKernelSetAttribute, PFN_cuKernelSetAttribute_v12000)
@@ -345,6 +346,10 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000) \
     X(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000) \
     X(cuDeviceGetName, PFN_cuDeviceGetName_v2000) \
+    X(cuDeviceGetPCIBusId, PFN_cuDeviceGetPCIBusId_v4010) \
+    X(cuDeviceGetCount, PFN_cuDeviceGetCount_v2000) \
+    X(cuDevicePrimaryCtxGetState, PFN_cuDevicePrimaryCtxGetState_v7000) \
+    X(cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000) \
     X(cuDeviceGetMemPool, PFN_cuDeviceGetMemPool_v11020) \
     X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020) \
     X(cuMemAddressFree, PFN_cuMemAddressFree_v10020) \

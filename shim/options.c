@@ -21,6 +21,7 @@ enum option_kind {
     KIND_report,
     KIND_window,
     KIND_plan,
+    KIND_numa,
     KIND_text
 };
 
@@ -214,6 +215,22 @@ static int parse_plan(const char *text, struct option_plan *plan)
     return 0;
 }
 
+static int parse_numa(const char *text, int *node)
+{
+    int choice;
+    uint64_t number;
+
+    if (!parse_choice("auto|off", text, &choice)) {
+        *node = choice ? NUMA_OFF : NUMA_AUTO;
+        return 0;
+    }
+    if (!text[0] || text[strspn(text, "0123456789")] || options_parse_size(text, &number) ||
+        number > INT16_MAX)
+        return -EINVAL;
+    *node = (int)number;
+    return 0;
+}
+
 static int parse_value(const struct option *option, const char *text, struct options *options)
 {
     void *field = (char *)options + option->offset;
@@ -240,6 +257,8 @@ static int parse_value(const struct option *option, const char *text, struct opt
         return parse_window(text, field);
     case KIND_plan:
         return parse_plan(text, field);
+    case KIND_numa:
+        return parse_numa(text, field);
     case KIND_amount: {
         struct option_amount amount;
         error = parse_amount(text, &amount);

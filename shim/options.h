@@ -21,6 +21,7 @@
 
 enum option_mode { OPTION_MODE_OFF, OPTION_MODE_OBSERVE, OPTION_MODE_ON };
 enum option_policy { OPTION_POLICY_LRU, OPTION_POLICY_BIP, OPTION_POLICY_NEXTUSE };
+enum option_pinned { OPTION_PINNED_OFF, OPTION_PINNED_ON };
 enum option_closed { OPTION_CLOSED_AUTO, OPTION_CLOSED_ALL, OPTION_CLOSED_NONE };
 
 /* A size, or a share of what is physically there. */
@@ -49,7 +50,11 @@ struct option_plan {
     char path[1024];
 };
 
+/* HBMSPILL_NUMA: AUTO, OFF, or a node's number. */
+enum { NUMA_AUTO = -1, NUMA_OFF = -2 };
+
 #define OPTION_TYPE_choice int
+#define OPTION_TYPE_numa int
 #define OPTION_TYPE_amount struct option_amount
 #define OPTION_TYPE_size uint64_t
 #define OPTION_TYPE_count unsigned int
@@ -69,6 +74,14 @@ struct option_plan {
       "device memory to use; default: what is free at the first context less the reserve")                   \
     X(host_limit, amount, "HBMSPILL_HOST_LIMIT", "", "a size (32G, 512MiB) or up to 100%", false,            \
       "pinned host memory to use; default: what the machine can spare")                                      \
+    X(pinned, choice, "HBMSPILL_PINNED", "on", "off|on", false,                                              \
+      "off: pinned memory the job asks for is the driver's, not from the pool that is kept pinned")          \
+    X(host_decay, count, "HBMSPILL_HOST_DECAY_MS", "0", "a number of ms up to 2147483647; 0: never", false,  \
+      "pinned memory that is idle for so long goes back to the system")                                      \
+    X(trim_signal, choice, "HBMSPILL_TRIM_SIGNAL", "off", "off|usr1", false,                                 \
+      "usr1: at SIGUSR1 idle pinned memory goes back to the system")                                         \
+    X(numa, numa, "HBMSPILL_NUMA", "auto", "auto|off|the number of a node", false,                           \
+      "the node for pinned memory; auto: the one next to the device")                                        \
     X(reserve, amount, "HBMSPILL_RESERVE", "", "a size (512M) or up to 100%", false,                         \
       "device memory left to modules, libraries and the driver")                                             \
     X(min_size, size, "HBMSPILL_MIN_SIZE", "1M", "a size (1M, 64KiB, 0)", false,                             \
@@ -110,6 +123,8 @@ struct option_plan {
       "file for the statistics, written at exit")                                                            \
     X(trace, text, "HBMSPILL_TRACE", "", "a path; %p is the process id", false,                              \
       "file to record what the job does with its memory, for hbmspill-replay")                               \
+    X(test_root, text, "HBMSPILL_TEST_ROOT", "", "a directory", true,                                        \
+      "what stands before /proc and /sys where memory and nodes are asked for, for tests")                   \
     X(planner, text, "HBMSPILL_PLANNER", "", "a path", true, "the planner's program, for tests")             \
     X(test_mutation, text, "HBMSPILL_TEST_MUTATION", "", "a name", true, "a fault to make, for tests")       \
     X(inherited, text, "HBMSPILL_INHERITED", "", "(set by hbmspill itself)", true,                           \

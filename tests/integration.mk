@@ -15,6 +15,7 @@ integration_tests = \
 	%D%/integration/test_kernels \
 	%D%/integration/test_long_run \
 	%D%/integration/test_open \
+	%D%/integration/test_pinned \
 	%D%/integration/test_planner \
 	%D%/integration/test_queries \
 	%D%/integration/test_rounds \
@@ -117,6 +118,10 @@ EXTRA_DIST += %D%/integration/documented_errors.awk
 %C%_integration_test_open_CPPFLAGS = $(AM_CPPFLAGS) -DOPEN_TABLE='"$(abs_top_srcdir)/%D%/integration/open.table"'
 %C%_integration_test_open_CFLAGS = $(integration_cflags)
 %C%_integration_test_open_LDADD = $(integration_libs)
+
+%C%_integration_test_pinned_SOURCES = %D%/integration/test_pinned.c
+%C%_integration_test_pinned_CFLAGS = $(integration_cflags)
+%C%_integration_test_pinned_LDADD = $(integration_libs)
 
 # It is a planner itself, and starts the real one.
 %C%_integration_test_planner_SOURCES = %D%/integration/test_planner.c

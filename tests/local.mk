@@ -1,5 +1,6 @@
 # tests
 include tests/unit/cache.mk
+include tests/unit/pinned.mk
 include tests/loader.mk
 include tests/unit/ptx.mk
 include tests/integration.mk

@@ -24,7 +24,7 @@ static struct {
     CUdeviceptr pooled, reserved, mapped, managed;
     CUmemGenericAllocationHandle handle;
     CUlibrary library;
-    void *pinned;
+    void *pinned, *combined;
     bool registered;
 } own;
 static uint32_t seeds[MOST], sink[LOOKED_AT];
@@ -57,6 +57,7 @@ static inline void give_back(void)
     GIVE_BACK(own.reserved, cuMemAddressFree(own.reserved, BYTES));
     GIVE_BACK(own.managed, cuMemFree(own.managed));
     GIVE_BACK(own.pinned, cuMemFreeHost(own.pinned));
+    GIVE_BACK(own.combined, cuMemFreeHost(own.combined));
     GIVE_BACK(own.registered, cuMemHostUnregister(page));
     GIVE_BACK(own.event, cuEventDestroy(own.event));
     for (unsigned i = 0; i < 2; i++)

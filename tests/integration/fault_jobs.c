@@ -7,10 +7,14 @@ void fault_job_plain(void)
 {
     enum { COUNT = 8 };
     CUstream stream;
+    unsigned flags;
 
     begin();
     stream = own.stream[0];
     TRY(cuMemHostAlloc(&own.pinned, BYTES, 0));
+    TRY(cuMemHostAlloc(&own.combined, 4096, CU_MEMHOSTALLOC_WRITECOMBINED));
+    TRY(cuMemHostGetFlags(&flags, own.pinned));
+    REQUIRE(flags == CU_MEMHOSTALLOC_DEVICEMAP);
     for (unsigned i = 0; i < COUNT; i++) {
         allocate(i, stream);
         fill(i, i, stream);

@@ -4,8 +4,8 @@
  * this list is wrong. Names without versions.
  */
 "cuCtxDestroy", "cuCtxRecordEvent", "cuCtxSetLimit", "cuCtxWaitEvent", "cuDeviceGetName",
-    "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxReset", "cuDriverGetVersion", "cuEventRecordWithFlags",
-    "cuFuncSetAttribute", "cuFuncSetCacheConfig", "cuGetErrorName", "cuGetProcAddress", "cuGraphAddNode",
+    "cuDevicePrimaryCtxReset", "cuDriverGetVersion", "cuEventRecordWithFlags", "cuFuncSetAttribute",
+    "cuFuncSetCacheConfig", "cuGetErrorName", "cuGetProcAddress", "cuGraphAddNode",
     "cuGraphChildGraphNodeGetGraph", "cuGraphDestroyNode", "cuGraphEventRecordNodeGetEvent",
     "cuGraphEventWaitNodeGetEvent", "cuGraphExecChildGraphNodeSetParams",
     "cuGraphExecEventRecordNodeSetEvent", "cuGraphExecEventWaitNodeSetEvent", "cuGraphExecHostNodeSetParams",

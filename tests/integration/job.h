@@ -55,7 +55,10 @@ enum { JOB_SLOWER = 1 };
     X(cuMemPoolDestroy)                                                                                      \
     X(cuMemPoolGetAttribute)                                                                                 \
     X(cuMemHostAlloc)                                                                                        \
+    X(cuMemAllocHost)                                                                                        \
     X(cuMemFreeHost)                                                                                         \
+    X(cuMemHostGetFlags)                                                                                     \
+    X(cuMemHostGetDevicePointer)                                                                             \
     X(cuMemHostRegister)                                                                                     \
     X(cuMemHostUnregister)                                                                                   \
     X(cuMemAddressReserve)                                                                                   \

@@ -201,7 +201,8 @@ void outcome_check_held(const struct outcome *of, bool all_freed)
 {
     static const char *const none[] = {"operations_unended", "records_wrong", "lost_frames",
                                        "lost_host_handles",  "lost_mappings", "lost_reservations",
-                                       "lost_slots",         "lost_streams",  "lost_events"};
+                                       "lost_slots",         "lost_streams",  "lost_events",
+                                       "lost_registrations", "lost_host_allocations"};
     static const char *const freed[] = {"live_allocations", "frames_in_use", "slots_in_use"};
 
     for (unsigned i = 0; i < sizeof none / sizeof *none; i++)

@@ -123,6 +123,7 @@ static void pays_nothing(const struct outcome *of)
     ck_assert_uint_eq(outcome_number(of->report, "d2h_bytes"), 0);
     ck_assert_uint_eq(outcome_calls(of, "cuEventElapsedTime"), 0);
     ck_assert_uint_eq(outcome_calls(of, "cuMemHostAlloc"), 0);
+    ck_assert_uint_eq(outcome_calls(of, "cuMemHostRegister"), 0);
     ck_assert_ptr_nonnull(strstr(of->statistics, "\"link_measured\": false"));
     ck_assert_double_gt(rate(of, "link_in_bytes_per_second"), 0);
     ck_assert_uint_eq(outcome_number(of->statistics, "copies_waited_for"), 0);

@@ -154,7 +154,8 @@ static void check_driver(const struct outcome *of)
 {
     static const char *const same[][2] = {{"held_mappings", "held_mappings"},
                                           {"held_reservations", "held_reservations"},
-                                          {"held_host_allocations", "held_slots"},
+                                          {"held_host_allocations", "held_host_allocations"},
+                                          {"held_registrations", "held_registrations"},
                                           {"held_streams", "held_streams"},
                                           {"held_events", "held_events"}};
 
