@@ -146,7 +146,7 @@ class Table:
 def show_head():
     print(
         f"\n{'job':12} {'ratio':>5} {'link':>6} {'transfer':>8} {'driver':>6} {'plan':8} {'slowdown':>8} {'from 3rd':>8} "
-        f"{'bound':>7} {'eff.':>6} {'in GiB':>7} {'out GiB':>7} {'stalled ms':>10} {'late %':>7} {'calls/unit':>10} "
+        f"{'bound':>7} {'eff.':>6} {'told':>6} {'in GiB':>7} {'out GiB':>7} {'stalled ms':>10} {'late %':>7} {'calls/unit':>10} "
         f"{'took s':>7}",
         flush=True,
     )
@@ -163,10 +163,11 @@ def show_row(row, kept):
         return
     least = row["bound"] / row["large_seconds"] if row["bound"] else None
     late = 100 * row["late_bytes"] / row["in_bytes"] if row["in_bytes"] else None
+    told = "-" if row["told_bound"] == row["bound"] else figures.number(row["told_efficiency"])
     took = "kept" if kept else f"{row['replay_seconds']:.1f}"
     print(
         f"{head} {row['slowdown']:8.3f} {figures.number(row['slowdown_from_third']):>8} "
-        f"{figures.number(least):>7} {figures.number(row['efficiency']):>6} "
+        f"{figures.number(least):>7} {figures.number(row['efficiency']):>6} {told:>6} "
         f"{row['in_bytes'] / GIB:7.2f} {row['out_bytes'] / GIB:7.2f} {row['stalled'] * 1e3:10.2f} "
         f"{figures.number(late, 2):>7} {figures.number(figures.calls_a_unit(row), 1):>10} {took:>7}",
         flush=True,

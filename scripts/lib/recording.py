@@ -28,7 +28,8 @@ SETTINGS = {
 }
 MEMORY = 8 << 30  # of the synthetic GPU, sparse
 SOURCES = ("tests/jobs/rounds.py", "tests/jobs/adam.py", "scripts/demo_train.py")
-MODEL = ("model/machine.h", "tests/synthetic/timeline_cost.c")  # what durations are made of
+# What durations are made of, and what is told of waits.
+MODEL = ("model/machine.h", "tests/synthetic/timeline_cost.c", "tests/synthetic/record.c")
 
 
 class Failed(Exception):

@@ -89,6 +89,7 @@ class Job:
         work = bound_program.Round(self.tape)
         self.live, self.largest, self.compute = bound_program.live_bytes(self.tape), work.largest, work.compute * 1e-9
         self.launches, self.rounds = work.length, self.tape.rounds
+        self.kept = sum(self.tape.sizes[birth] for birth, _, _ in work.kept)  # bytes a round that are freed late
         self.moments = max(144, self.launches // 10)  # of a bound that takes seconds
 
     def frame(self, hbm):
@@ -161,12 +162,12 @@ class Kept:
 BOUNDS, REPLAYS = Kept("bounds"), Kept("rows")
 
 
-def bound_of(machine, slots=None):
-    """What scripts/bound says of it: a dictionary, {} where the job does not fit. slots: moments it looks at, at most; None: so many
+def bound_of(machine, slots=None, told=False):
+    """What scripts/bound says of it: a dictionary, {} where the job does not fit. told: deaths are what the job tells. slots: moments it looks at, at most; None: so many
     that it takes seconds, and where its last refinements still moved it by 1 % or more, twice as many."""
     if slots is None:
         for times in (1, 2):
-            said = bound_of(machine, times * machine.job.moments)
+            said = bound_of(machine, times * machine.job.moments, told)
             if said.get("refinement") is not None and said["refinement"] < 0.01:
                 break
         return said
@@ -175,7 +176,7 @@ def bound_of(machine, slots=None):
         return {}
     if machine.hbm >= job.live:  # nothing has to move
         return {"bound_seconds": job.compute, "slots": 0, "refinement": 0.0}
-    options = [*machine.options(), "--slots", str(slots)]
+    options = [*machine.options(), "--slots", str(slots), *(["--told"] if told else [])]
 
     def work():
         done = subprocess.run([runs.PYTHON, BOUND, job.record, *options, "--json"], capture_output=True, text=True, check=False)
@@ -279,6 +280,8 @@ def row_of(machine, plan, slots, limit):
     large = row["large_seconds"] = large_seconds(machine, limit)
     row["bound"] = max(least["bound_seconds"], large) if least.get("bound_seconds") else None
     row["bound_slots"], row["bound_refinement"] = least.get("slots"), least.get("refinement")
+    told = bound_of(machine, slots, True) if job.kept and row["bound"] else {}
+    row["told_bound"] = max(row["bound"], told.get("bound_seconds", 0)) if row["bound"] else None
     row["fits"] = "why" not in said
     if not row["fits"]:
         return row | {"why": said["why"]}, kept
@@ -289,6 +292,7 @@ def row_of(machine, plan, slots, limit):
         "slowdown": took / large,
         "slowdown_from_third": statistics.fmean(third) / large,
         "efficiency": row["bound"] / took if row["bound"] else None,
+        "told_efficiency": row["told_bound"] / took if row["bound"] else None,
         "in_bytes": said["in_bytes"],
         "out_bytes": said["out_bytes"],
         "stalled": said["stalled_seconds"],

@@ -96,6 +96,22 @@ def own_input(path):
     check(f"a job's own input, hidden: {result}", close(result["bound_seconds"], 2e-3))
 
 
+def told(path):
+    """8 MiB that last, used all the time, and 8 MiB for each of two launches, in 16 MiB: nothing has to move, but where it is told too
+    late that the first launch's are dead: then they leave in between. Told ahead of the next wait is told at once."""
+    for late in (False, True):
+        lines = ["a 0 8388608"]
+        for birth in range(1, 13, 2):
+            lines += [f"a {birth} 8388608", f"l 0 0 1000000 0 {birth}", f"a {birth + 1} 8388608", f"l 0 1 1000000 0 {birth + 1}"]
+            lines += [f"f {birth + 1} 0", *(["s -", f"f {birth} 0"] if late else [f"f {birth} 0", "s -"])]
+        with open(path, "w", encoding="ascii") as file:
+            file.write("\n".join(["hbmspill-trace 1", "n 0 first", "n 1 second", *lines, f"e {len(lines)}"]) + "\n")
+        machine = ["--hbm", "16M", "--link", "8,4"]
+        check("touches alone do not tell", close(bound(path, *machine)["bound_seconds"], 2e-3))
+        result = bound(path, *machine, "--told")
+        check(f"told late: {late}: {result}", close(result["bound_seconds"], 2e-3 + late * 8 * MIB / 4e9))
+
+
 def device_record(path):
     """What a device says of itself is read as a trace is; live bytes may be counted in whole units."""
     trace(path, [8 * MIB] * 2, [(1000000, [0], [], []), (1000000, [1], [], [])], 5)
@@ -147,6 +163,8 @@ def against_replay(path, seed):
                 least = bound(path, *machine)
                 check(f"seed {seed}: live bytes differ", least["live_bytes"] == json.loads(done.stdout)["live_bytes"])
                 check(f"seed {seed}: not below compute", least["bound_seconds"] >= 0.9999 * least["compute_seconds"])
+                alive = bound(path, *machine, "--told")
+                check(f"seed {seed}: told in time: {alive}", close(alive["bound_seconds"], least["bound_seconds"]))
             check(
                 f"seed {seed} {machine} {more}: bound {least['bound_seconds']}, replay {row['round_seconds']}",
                 least["bound_seconds"] <= row["round_seconds"] * 1.0001,
@@ -167,6 +185,7 @@ def main():
     with tempfile.NamedTemporaryFile(suffix=".trace") as file:
         by_hand(file.name)
         own_input(file.name)
+        told(file.name)
         damaged(file.name)
         device_record(file.name)
         refinement(file.name)

@@ -6,6 +6,7 @@
 #include "clock_costs.h"
 #include "model/machine.h"
 #include "quiet.h"
+#include "record.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -41,6 +42,7 @@ struct sleeper {
 static struct arrival *arrivals; /* in order of arrival, which is by chance */
 static struct waiter *waiters;
 static struct sleeper *sleepers;
+static unsigned held_up;                                  /* threads that wait for room in a queue */
 static uint64_t last_key;                                 /* of whoever was admitted last */
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;    /* for the conductor */
 static pthread_cond_t turn = PTHREAD_COND_INITIALIZER;    /* somebody was admitted, or need not wait longer */
@@ -125,6 +127,8 @@ static bool pass_time(void)
         if (next > clock_now) {
             clock_waited += next - clock_now;
             clock_now = next;
+            if (!held_up)
+                record_host_waits_locked();
         }
         timeline_advance_locked(clock_now);
         if (timeline_news_locked() || arrivals || somebody_goes_on())
@@ -224,8 +228,10 @@ void clock_call(struct api_site *site, uint64_t key)
         driver_release();
         return;
     }
+    held_up++;
     while (full_stream && (op = oldest_work(full_stream)) != NULL)
         clock_wait_locked(op);
+    held_up--;
     full_stream = 0;
     if (key)
         own_key = key;

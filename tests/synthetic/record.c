@@ -28,6 +28,7 @@ struct text {
 static FILE *file;
 static struct record_line *first, **end = &first;
 static uint64_t births, events;
+static uint64_t waits_at = UINT64_MAX; /* events there were behind the last line that says the host waits */
 static char **names;
 static size_t name_count;
 static uint64_t *streams; /* ids, in the order they first occur */
@@ -146,6 +147,17 @@ void record_range_gone_locked(const struct range *range)
         add(&text, "%zu", number_of_stream(range->freed_in));
     else
         add(&text, "-");
+    push(&text, NULL);
+}
+
+/* Several waits in a row say no more than one. */
+void record_host_waits_locked(void)
+{
+    struct text text = {0};
+    if (!file || events == waits_at)
+        return;
+    waits_at = ++events;
+    add(&text, "s -");
     push(&text, NULL);
 }
 

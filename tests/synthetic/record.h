@@ -6,8 +6,10 @@
  * h, n and, at the end, e. The device's view: an allocation is what has an address range on the device
  * (cuMemAlloc, pools, module variables, managed memory not; a VMM mapping of device memory is one from
  * cuMemMap to cuMemUnmap). A kernel's touches are what its parameters point into. The kernels of a graph are
- * lines of their own; a child graph and a conditional node are one line t each. All functions want
- * driver_lock; they do nothing without SYNTHETIC_GPU_RECORD.
+ * lines of their own; a child graph and a conditional node are one line t each. In virtual time a line `s -'
+ * says that here all threads of the job waited for the device, other than for room in its queues: what comes
+ * behind it may depend on what the device has done. All functions want driver_lock; they do nothing without
+ * SYNTHETIC_GPU_RECORD.
  */
 #ifndef SYNTHETIC_RECORD_H
 #define SYNTHETIC_RECORD_H
@@ -24,6 +26,7 @@ void record_range_gone_locked(const struct range *range);
 struct record_line *record_work_locked(const struct work *work, uint64_t stream_id);
 /* A node of a graph whose own nodes, count of them, are not recorded one by one. */
 struct record_line *record_nodes_locked(const struct work *const *works, size_t count, uint64_t stream_id);
+void record_host_waits_locked(void);
 void record_done_locked(struct record_line *line, double ns);
 void record_finish_locked(void);
 

@@ -213,8 +213,9 @@ START_TEST(the_record_can_be_read)
              "m 1 2w\n"
              "f 3 0\n"
              "c 2 O 12 2r\n"
+             "s -\n"
              "f 2 -\n"
-             "e 11\n",
+             "e 12\n",
              MACHINE_KERNEL_GAP + 4096 * 1e9 / MACHINE_HBM_RATE,
              MACHINE_KERNEL_GAP + 512 * 1e9 / MACHINE_HBM_RATE);
     ck_assert_str_eq(text, wanted);
