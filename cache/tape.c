@@ -264,6 +264,7 @@ static int read_event(struct reader *reader, char kind)
             error = take_touches(reader, &event);
         break;
     case TAPE_HOST_FUNCTION:
+    case TAPE_MARK:
         error = take_stream(reader, &event);
         break;
     case TAPE_SUBMIT:

@@ -28,6 +28,7 @@ enum tape_kind {
     TAPE_COPY = 'c',
     TAPE_MEMSET = 'm',
     TAPE_HOST_FUNCTION = 'h',
+    TAPE_MARK = 'v', /* an event is recorded in the stream, or waited for */
     TAPE_SUBMIT =
         's', /* a call by which the job could notice that operations of a stream are held, or of any */
     TAPE_WAIT = 'w', /* the same, and the host waits for the stream, or all */
@@ -67,6 +68,7 @@ void tape_write_copy(struct tape_writer *writer, uint32_t stream, enum tape_copy
 void tape_write_memset(struct tape_writer *writer, uint32_t stream, const struct tape_touch *touches,
                        unsigned count);
 void tape_write_host_function(struct tape_writer *writer, uint32_t stream);
+void tape_write_mark(struct tape_writer *writer, uint32_t stream);
 void tape_write_submit(struct tape_writer *writer, uint32_t stream);
 void tape_write_wait(struct tape_writer *writer, uint32_t stream);
 /* The line that says the tape is whole, and all that is buffered. The descriptor stays the caller's. */

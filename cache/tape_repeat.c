@@ -46,7 +46,8 @@ static bool renamed(uint32_t before, uint32_t id, uint32_t births, uint32_t time
 /* When a job queries and waits is the host's timing, and no matter of rounds. */
 static bool compared(const struct tape_event *event)
 {
-    return event->kind != TAPE_SUBMIT && event->kind != TAPE_WAIT && event->kind != TAPE_HOST_FUNCTION;
+    return event->kind != TAPE_SUBMIT && event->kind != TAPE_WAIT && event->kind != TAPE_HOST_FUNCTION &&
+           event->kind != TAPE_MARK;
 }
 
 /* Copies of an array's last part are going to be appended. */

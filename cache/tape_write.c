@@ -153,6 +153,13 @@ void tape_write_host_function(struct tape_writer *writer, uint32_t stream)
     end_event(writer);
 }
 
+void tape_write_mark(struct tape_writer *writer, uint32_t stream)
+{
+    put_char(writer, TAPE_MARK);
+    put_stream(writer, stream);
+    end_event(writer);
+}
+
 void tape_write_submit(struct tape_writer *writer, uint32_t stream)
 {
     put_char(writer, TAPE_SUBMIT);

@@ -114,59 +114,86 @@ bool behind_event(CUevent event)
     return is_behind;
 }
 
-/* ---- hooks: what is held is submitted, then the call is made, and what it means is noted ---- */
+/* ---- hooks: held behind what is (window.h), or that is submitted, the call made, what it means noted ----
+ */
 
 #define NAMED(stream, per_thread) ((per_thread) && !(stream) ? CU_STREAM_PER_THREAD : (stream))
 
-/* Where `waits', the stream then stands behind it. */
-#define WAIT_HOOK(symbol, per_thread, trace, waits, parameters, arguments)                                   \
+/*
+ * trace: what is noted of the call. submit: submits what has to go first. hold: whether the call is taken
+ * into the window's tail, which sets `status'. Where `waits', the stream then stands behind it.
+ */
+#define WAIT_HOOK(symbol, per_thread, trace, hold, submit, waits, parameters, arguments)                     \
     CUresult hook_##symbol parameters                                                                        \
     {                                                                                                        \
-        TRACE(trace);                                                                                        \
-        CUresult before = window_submit_for(NAMED(stream, per_thread));                                      \
-        struct gpu *gpu = (waits) ? behind_begin(stream, per_thread) : NULL;                                 \
-        CUresult status = hbmspill_real.symbol arguments;                                                    \
+        CUresult before, status;                                                                             \
+        struct gpu *gpu;                                                                                     \
                                                                                                              \
+        TRACE(trace);                                                                                        \
+        if (!(per_thread) && shim_active() && (hold))                                                        \
+            return status;                                                                                   \
+        before = submit;                                                                                     \
+        gpu = (waits) ? behind_begin(stream, per_thread) : NULL;                                             \
+        status = hbmspill_real.symbol arguments;                                                             \
         behind_end(gpu, stream, per_thread);                                                                 \
         return before != CUDA_SUCCESS ? before : status;                                                     \
     }
 
-#define HOST_FUNCTION_HOOKS(symbol, parameters, arguments)                                                   \
-    WAIT_HOOK(symbol, false, trace_host_function(stream, false), true, parameters, arguments)                \
-    WAIT_HOOK(symbol##_ptsz, true, trace_host_function(stream, true), true, parameters, arguments)
+#define WAIT_HOOKS(symbol, trace, hold, submit, waits, parameters, arguments)                                \
+    WAIT_HOOK(symbol, false, trace(stream, false), hold, submit(stream, false), waits, parameters,           \
+              arguments)                                                                                     \
+    WAIT_HOOK(symbol##_ptsz, true, trace(stream, true), false, submit(stream, true), waits, parameters,      \
+              arguments)
 
-HOST_FUNCTION_HOOKS(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *data),
-                    (stream, function, data))
-HOST_FUNCTION_HOOKS(cuStreamAddCallback,
-                    (CUstream stream, CUstreamCallback callback, void *data, unsigned flags),
-                    (stream, callback, data, flags))
+#define SUBMIT(stream, per_thread) window_submit_for(NAMED(stream, per_thread))
+#define TRACE_SUBMIT(stream, per_thread) trace_submit(&(stream), per_thread)
 
-#define WAIT_HOOKS(symbol, waits, parameters, arguments)                                                     \
-    WAIT_HOOK(symbol, false, trace_submit(&stream, false), waits, parameters, arguments)                     \
-    WAIT_HOOK(symbol##_ptsz, true, trace_submit(&stream, true), waits, parameters, arguments)
-
-WAIT_HOOKS(cuStreamWaitEvent, behind_event(event), (CUstream stream, CUevent event, unsigned flags),
-           (stream, event, flags))
-WAIT_HOOKS(cuWaitExternalSemaphoresAsync, true,
+WAIT_HOOKS(cuLaunchHostFunc, trace_host_function, window_hold_host_function(stream, function, data, &status),
+           SUBMIT, true, (CUstream stream, CUhostFn function, void *data), (stream, function, data))
+WAIT_HOOKS(cuStreamAddCallback, trace_host_function, false, SUBMIT, true,
+           (CUstream stream, CUstreamCallback callback, void *data, unsigned flags),
+           (stream, callback, data, flags))
+WAIT_HOOKS(cuWaitExternalSemaphoresAsync, TRACE_SUBMIT, false, SUBMIT, true,
            (const CUexternalSemaphore *semaphores, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params,
             unsigned count, CUstream stream),
            (semaphores, params, count, stream))
 
-#define RECORD_HOOK(symbol, per_thread, parameters, arguments)                                               \
+/* What is held for the stream, and what the event stands for. */
+static CUresult submit_both(CUstream stream, bool per_thread, CUevent event)
+{
+    CUresult status = SUBMIT(stream, per_thread), other = CUDA_SUCCESS;
+
+    if (shim_active())
+        other = window_submit_event(event);
+    return status != CUDA_SUCCESS ? status : other;
+}
+
+#define SUBMIT_BOTH(stream, per_thread) submit_both(stream, per_thread, event)
+
+WAIT_HOOKS(cuStreamWaitEvent, trace_mark, !flags && window_hold_wait(stream, event, &status), SUBMIT_BOTH,
+           behind_event(event), (CUstream stream, CUevent event, unsigned flags), (stream, event, flags))
+
+#define RECORD_HOOK(symbol, per_thread, hold, parameters, arguments)                                         \
     CUresult hook_##symbol parameters                                                                        \
     {                                                                                                        \
-        TRACE(trace_submit(&stream, per_thread));                                                            \
-        CUresult before = window_submit_for(NAMED(stream, per_thread));                                      \
-        CUresult status = hbmspill_real.symbol arguments;                                                    \
+        CUresult before, status;                                                                             \
                                                                                                              \
-        if (status == CUDA_SUCCESS && shim_active())                                                         \
+        TRACE(trace_mark(stream, per_thread));                                                               \
+        if (!(per_thread) && shim_active() && (hold) && window_hold_record(event, stream, &status))          \
+            return status;                                                                                   \
+        before = submit_both(stream, per_thread, event);                                                     \
+        status = hbmspill_real.symbol arguments;                                                             \
+        if (status == CUDA_SUCCESS && shim_active()) {                                                       \
             behind_recorded(event, stream, per_thread);                                                      \
+            window_event_known(event);                                                                       \
+        }                                                                                                    \
         return before != CUDA_SUCCESS ? before : status;                                                     \
     }
 
-#define RECORD_HOOKS(symbol, parameters, arguments)                                                          \
-    RECORD_HOOK(symbol, false, parameters, arguments)                                                        \
-    RECORD_HOOK(symbol##_ptsz, true, parameters, arguments)
+#define RECORD_HOOKS(symbol, hold, parameters, arguments)                                                    \
+    RECORD_HOOK(symbol, false, hold, parameters, arguments)                                                  \
+    RECORD_HOOK(symbol##_ptsz, true, false, parameters, arguments)
 
-RECORD_HOOKS(cuEventRecord, (CUevent event, CUstream stream), (event, stream))
-RECORD_HOOKS(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags), (event, stream, flags))
+RECORD_HOOKS(cuEventRecord, true, (CUevent event, CUstream stream), (event, stream))
+RECORD_HOOKS(cuEventRecordWithFlags, !flags, (CUevent event, CUstream stream, unsigned flags),
+             (event, stream, flags))

@@ -309,6 +309,15 @@ void trace_submit(const CUstream *stream, bool per_thread)
     pthread_mutex_unlock(&lock);
 }
 
+void trace_mark(CUstream stream, bool per_thread)
+{
+    if (capture_graph(stream, per_thread) || !enter())
+        return;
+    if (births)
+        tape_write_mark(&writer, stream_of(stream_key_of(stream, per_thread)));
+    leave();
+}
+
 void trace_host_function(CUstream stream, bool per_thread)
 {
     if (capture_graph(stream, per_thread) || !enter())

@@ -40,7 +40,9 @@ void trace_other(const char *symbol, const struct touches *touches, CUstream str
 void trace_memset(uint64_t dst, CUstream stream);
 /* A call by which the job could notice that operations are held in the stream, in any if NULL. */
 void trace_submit(const CUstream *stream, bool per_thread);
-/* A host function is queued in the stream. Not recorded while it captures. */
+/* An event is recorded in the stream or waited for; a host function is queued. Not recorded while it
+ * captures. */
+void trace_mark(CUstream stream, bool per_thread);
 void trace_host_function(CUstream stream, bool per_thread);
 /* As trace_submit, and it returns when the stream has done all it has, every stream if NULL. */
 void trace_wait(const CUstream *stream, bool per_thread);

@@ -5,7 +5,8 @@
 #include <signal.h>
 #include <time.h>
 
-enum { QUIET_NANOSECONDS = 200000 };
+/* Behind a tail only what the job gives back is waited for, and it waits itself perhaps. */
+enum { QUIET_NANOSECONDS = 200000, QUIET_IN_TAIL = 50000 };
 
 /* `turn' is held while a window is submitted and makes submissions follow each other in order; `lock'
  * protects the window being filled and the error. Rank: turn, then lock; a cache's lock is taken inside turn,
@@ -20,6 +21,8 @@ static bool helper_runs, stopping;
 static uint64_t filling_streams, submitting_streams; /* under lock; window_streams is their union */
 
 _Atomic uint64_t window_streams;
+atomic_bool window_has_events;
+static atomic_bool has_tail; /* the one being filled */
 
 /* With the lock. */
 static void streams_publish(void)
@@ -27,6 +30,9 @@ static void streams_publish(void)
     atomic_store_explicit(&window_streams,
                           failure != CUDA_SUCCESS ? UINT64_MAX : filling_streams | submitting_streams,
                           memory_order_release);
+    atomic_store_explicit(&window_has_events, filling.event_count || submitting.event_count,
+                          memory_order_release);
+    atomic_store_explicit(&has_tail, filling.tail, memory_order_release);
 }
 
 static bool reserve(void **array, uint32_t *capacity, uint32_t wanted, size_t size)
@@ -48,11 +54,11 @@ static bool reserve(void **array, uint32_t *capacity, uint32_t wanted, size_t si
 
 static void *helper(void *unused)
 {
-    const struct timespec quiet = {.tv_nsec = QUIET_NANOSECONDS};
     uint64_t seen = 0;
 
     (void)unused;
     for (;;) {
+        struct timespec quiet = {0};
         bool due;
 
         pthread_mutex_lock(&lock);
@@ -60,6 +66,7 @@ static void *helper(void *unused)
             pthread_cond_wait(&filled, &lock);
         due = pushes == seen;
         seen = pushes;
+        quiet.tv_nsec = filling.tail ? QUIET_IN_TAIL : QUIET_NANOSECONDS;
         if (stopping) {
             pthread_mutex_unlock(&lock);
             return NULL;
@@ -97,7 +104,7 @@ struct held *window_begin(enum held_kind kind, CUstream stream, const struct cac
 
     pthread_mutex_lock(&lock);
     /* While another submits, only what must stay behind it is held. */
-    if (stopping || failure != CUDA_SUCCESS ||
+    if ((filling.tail && kind < HELD_FREE) || stopping || failure != CUDA_SUCCESS ||
         (submitting_streams && !(window_bit(stream) & (submitting_streams | filling_streams))) ||
         !helper_start() ||
         !reserve((void **)&filling.held, &filling.capacity, filling.count + 1, sizeof *filling.held) ||
@@ -125,6 +132,11 @@ bool window_end(const struct held *held, CUresult *status)
     }
     filling.touch_count += held->touch_count;
     full = ++filling.count >= options_get()->window;
+    filling.tail |= held->kind >= HELD_RECORD;
+    if (held->kind == HELD_RECORD || held->kind == HELD_WAIT) {
+        filling.events[filling.event_count].event = held->event;
+        filling.events[filling.event_count++].recorded = held->kind == HELD_RECORD;
+    }
     pushes++;
     filling_streams |= window_bit(held->stream);
     streams_publish();
@@ -133,6 +145,52 @@ bool window_end(const struct held *held, CUresult *status)
     pthread_mutex_unlock(&lock);
     *status = full ? window_submit_held() : CUDA_SUCCESS;
     return true;
+}
+
+struct held *window_begin_tail(enum held_kind kind, CUstream stream, CUevent event)
+{
+    struct held *held = window_begin(kind, stream, NULL, 0);
+
+    if (held && event) {
+        held->event = event;
+        if (filling.event_count == WINDOW_EVENTS)
+            return NULL;
+    }
+    return held;
+}
+
+void window_end_tail(CUstream stream)
+{
+    bool behind;
+
+    if (!atomic_load_explicit(&has_tail, memory_order_acquire))
+        return;
+    pthread_mutex_lock(&lock);
+    behind = filling.tail && window_bit(stream) & filling_streams;
+    pthread_mutex_unlock(&lock);
+    if (behind)
+        (void)window_submit_held(); /* an error is the next call's: nothing is held any more */
+}
+
+static enum window_event find_in(const struct window *window, CUevent event, enum window_event recorded)
+{
+    enum window_event found = EVENT_NOT_HELD;
+
+    for (uint32_t i = 0; i < window->event_count; i++)
+        if (window->events[i].event == event && found != recorded)
+            found = window->events[i].recorded ? recorded : EVENT_WAITED_FOR;
+    return found;
+}
+
+enum window_event window_find_event(CUevent event)
+{
+    enum window_event filled_in, submitted;
+
+    pthread_mutex_lock(&lock);
+    filled_in = find_in(&filling, event, EVENT_HELD);
+    submitted = find_in(&submitting, event, EVENT_SUBMITTING);
+    pthread_mutex_unlock(&lock);
+    return filled_in == EVENT_HELD || submitted == EVENT_NOT_HELD ? filled_in : submitted;
 }
 
 bool window_take(size_t size, size_t *offset)
@@ -171,8 +229,9 @@ CUresult window_submit_held(void)
     empty = submitting;
     submitting = filling;
     filling = empty;
-    filling.count = filling.touch_count = 0;
+    filling.count = filling.touch_count = filling.event_count = 0;
     filling.byte_count = 0;
+    filling.tail = false;
     submitting_streams = filling_streams;
     filling_streams = 0;
     streams_publish();
@@ -181,6 +240,7 @@ CUresult window_submit_held(void)
     submitting.count = 0;
     pthread_mutex_lock(&lock);
     submitting_streams = 0;
+    submitting.event_count = 0;
     if (failure == CUDA_SUCCESS)
         failure = status;
     status = failure;

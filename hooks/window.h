@@ -3,8 +3,12 @@
  *
  * Launches of closed kernels, copies and memsets within the device and stream-ordered frees may be held once
  * memory was short (HBMSPILL_WINDOW). Everything by which the job could notice submits them first: any wait,
- * query, event, host function or other operation, a full window, and 200 us without a call, by the one helper
- * thread. Order is that of the calls, over all streams and threads.
+ * query or other operation, a full window, and a while without a call, by the one helper thread. Order is
+ * that of the calls, over all streams and threads.
+ *
+ * Events and host functions end a run of operations. They may be held as well, as the window's tail, in which
+ * only they and frees are: a program tends to give back what it needs no longer when it has just asked to be
+ * told of its end (XLA's arguments that are not donated), and what is freed in the window is known dead.
  *
  * A held operation has a copy of its parameters. What the driver or the cache would refuse at once is not
  * held, so that the job is told at the call. If a submission fails all the same (the host tier is full, the
@@ -21,6 +25,7 @@
 
 #include "hooks/kernel.h"
 #include "hooks/touches.h"
+#include <stdatomic.h>
 
 /* Streams that have something held or being submitted, as bits of window_bit; all once a submission failed.
  */
@@ -71,6 +76,43 @@ bool window_hold_memset(CUdeviceptr dst, unsigned value, unsigned width, size_t 
                         CUresult *status);
 /* Also one that is not ours to free, so that it stays behind what uses it. */
 bool window_hold_free(CUdeviceptr address, CUstream stream, CUresult *status);
+
+/*
+ * An event is recorded or waited for in the stream, a host function put into it, behind what is held for it.
+ * Events only that were recorded in this context before: of any other the driver may say that it is wrong.
+ */
+bool window_hold_record(CUevent event, CUstream stream, CUresult *status);
+bool window_hold_wait(CUstream stream, CUevent event, CUresult *status);
+bool window_hold_host_function(CUstream stream, CUhostFn function, void *data, CUresult *status);
+
+/* One was recorded by a call that the driver took. It is gone. */
+void window_event_known(CUevent event);
+void window_event_gone(CUevent event);
+
+/* Nothing of it is held; waits are; its record is; that is being submitted. */
+enum window_event { EVENT_NOT_HELD, EVENT_WAITED_FOR, EVENT_HELD, EVENT_SUBMITTING };
+
+extern atomic_bool window_has_events;
+enum window_event window_find_event(CUevent event);
+
+/* What is held of the event. */
+static inline enum window_event window_event(CUevent event)
+{
+    return atomic_load_explicit(&window_has_events, memory_order_acquire) ? window_find_event(event)
+                                                                          : EVENT_NOT_HELD;
+}
+
+/* Before a call for which it matters what the event stands for. */
+static inline CUresult window_submit_record(CUevent event)
+{
+    return window_event(event) >= EVENT_HELD ? window_submit_held() : CUDA_SUCCESS;
+}
+
+/* Before a call that makes another of it. */
+static inline CUresult window_submit_event(CUevent event)
+{
+    return window_event(event) != EVENT_NOT_HELD ? window_submit_held() : CUDA_SUCCESS;
+}
 
 /*
  * An operation that is not held is about to begin, in its gpu's context: where none ever are

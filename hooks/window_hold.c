@@ -16,8 +16,7 @@ static bool windows_are_off(void)
     return options_get()->window == WINDOW_OFF || gpu_at(1);
 }
 
-/* Whether operations of a stream may be held now. */
-static bool may_hold(CUstream stream)
+bool window_may_hold(CUstream stream)
 {
     struct gpu *gpu = gpu_at(0);
 
@@ -87,9 +86,11 @@ bool window_hold_launch(const struct kernel *kernel, const CUlaunchConfig *confi
     if (touches->gpu && cache_under_pressure(touches->gpu->cache))
         touches->kind = launch_hash(kernel, config);
     /* What the driver would refuse at once, or cannot be in HBM at once, is refused at once. */
-    if (!may_hold(config->hStream) || (kernel->count && !params) || touches->mixed || touches->failed ||
-        refused(kernel, config) || !cache_op_fits(gpu_at(0)->cache, touches->touch, touches->count))
+    if (!window_may_hold(config->hStream) || (kernel->count && !params) || touches->mixed ||
+        touches->failed || refused(kernel, config) ||
+        !cache_op_fits(gpu_at(0)->cache, touches->touch, touches->count))
         return false;
+    window_end_tail(config->hStream);
     held =
         window_begin(plain ? HELD_LAUNCH : HELD_LAUNCH_EX, config->hStream, touches->touch, touches->count);
     if (held && !copy_params(held, kernel, config, params))
@@ -109,9 +110,10 @@ bool window_hold_copy(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream st
     struct held *held;
 
     /* What does not fit is served in the slots instead. */
-    if (!may_hold(stream) || !gpu_of_address(dst) || !gpu_of_address(src) ||
+    if (!window_may_hold(stream) || !gpu_of_address(dst) || !gpu_of_address(src) ||
         !cache_op_fits(gpu_at(0)->cache, touches, 2))
         return false;
+    window_end_tail(stream);
     held = window_begin(HELD_COPY, stream, touches, 2);
     if (held) {
         held->hash = HELD_COPY;
@@ -129,8 +131,9 @@ bool window_hold_memset(CUdeviceptr dst, unsigned value, unsigned width, size_t 
     const struct cache_touch touch = {dst, CACHE_WRITE | CACHE_READ};
     struct held *held;
 
-    if (!may_hold(stream) || !gpu_of_address(dst) || !cache_op_fits(gpu_at(0)->cache, &touch, 1))
+    if (!window_may_hold(stream) || !gpu_of_address(dst) || !cache_op_fits(gpu_at(0)->cache, &touch, 1))
         return false;
+    window_end_tail(stream);
     held = window_begin(HELD_MEMSET, stream, &touch, 1);
     if (held) {
         held->memset.dst = dst;
@@ -152,7 +155,8 @@ bool window_hold_free(CUdeviceptr address, CUstream stream, CUresult *status)
 
     /* A free that is wrong is told at once, and with nothing held there is nothing to stay behind of. */
     if (!(atomic_load_explicit(&window_streams, memory_order_acquire) & window_bit(stream)) ||
-        !may_hold(stream) || (gpu && (!cache_find(gpu->cache, address, &base, &size) || base != address)))
+        !window_may_hold(stream) ||
+        (gpu && (!cache_find(gpu->cache, address, &base, &size) || base != address)))
         return false;
     held = window_begin(HELD_FREE, stream, NULL, 0);
     if (held) {

@@ -7,7 +7,19 @@
 
 #include "hooks/window.h"
 
-enum held_kind { HELD_LAUNCH, HELD_LAUNCH_EX, HELD_COPY, HELD_MEMSET, HELD_FREE };
+/* From HELD_FREE on: what a tail may have. From HELD_RECORD on: what the cache does not plan. */
+enum held_kind {
+    HELD_LAUNCH,
+    HELD_LAUNCH_EX,
+    HELD_COPY,
+    HELD_MEMSET,
+    HELD_FREE,
+    HELD_RECORD,
+    HELD_WAIT,
+    HELD_HOST_FUNCTION
+};
+
+enum { WINDOW_EVENTS = 16 };
 
 struct held {
     enum held_kind kind;
@@ -33,6 +45,11 @@ struct held {
             size_t count;
         } memset;
         CUdeviceptr free;
+        CUevent event; /* record, wait */
+        struct {
+            CUhostFn function;
+            void *data;
+        } host;
     };
 };
 
@@ -44,6 +61,12 @@ struct window {
     uint32_t touch_count, touch_capacity;
     unsigned char *bytes;
     size_t byte_count, byte_capacity;
+    struct {
+        CUevent event;
+        bool recorded;       /* else only waited for */
+    } events[WINDOW_EVENTS]; /* that its tail has to do with */
+    uint32_t event_count;
+    bool tail; /* its tail has begun */
 };
 
 /*
@@ -53,12 +76,22 @@ struct window {
  */
 struct held *window_begin(enum held_kind kind, CUstream stream, const struct cache_touch *touches,
                           uint32_t count);
+/* The same for what is in a tail; event: that it has to do with, or NULL. */
+struct held *window_begin_tail(enum held_kind kind, CUstream stream, CUevent event);
+/* An operation of the stream is not to be held behind a tail, but comes behind it: submits that. */
+void window_end_tail(CUstream stream);
 /* True where it is held now. *status: that of a full window's submission. */
 bool window_end(const struct held *held, CUresult *status);
 /* In between. Room for size bytes, aligned for any type, at *offset of the window's bytes; false where there
  * is no memory. The bytes move with every such call. */
 bool window_take(size_t size, size_t *offset);
 unsigned char *window_bytes(size_t offset);
+
+/* Whether operations of a stream may be held now. */
+bool window_may_hold(CUstream stream);
+
+/* What is in a tail is done: the record, the wait, the host function. */
+CUresult window_tail_submit(const struct held *held);
 
 /* Carries a window out, with the turn. The first error; what stands behind it was left undone. */
 CUresult window_carry_out(struct gpu *gpu, const struct window *window);

@@ -80,6 +80,8 @@ static CUresult submit_one(struct gpu *gpu, const struct window *window, const s
 
     if (held->kind == HELD_FREE)
         return free_held(gpu, held);
+    if (held->kind >= HELD_RECORD)
+        return window_tail_submit(held);
     error = cache_op_begin(gpu->cache, &op, stream_key_of(held->stream, false),
                            window->touches + held->touch_first, held->touch_count);
     if (error == -ENOMEM) {
@@ -105,24 +107,28 @@ static CUresult submit_one(struct gpu *gpu, const struct window *window, const s
 }
 
 /* The window as the cache is to see it; NULL: it goes unplanned. */
-static struct cache_planned_op *describe(const struct window *window)
+static struct cache_planned_op *describe(const struct window *window, uint32_t *count)
 {
     struct cache_planned_op *ops = malloc(window->count * sizeof *ops);
 
+    *count = 0;
     for (uint32_t i = 0; ops && i < window->count; i++) {
         const struct held *held = &window->held[i];
 
-        ops[i] = (struct cache_planned_op){.touches = window->touches + held->touch_first,
-                                           .count = held->touch_count,
-                                           .kind = held->hash,
-                                           .free_address = held->kind == HELD_FREE ? held->free : 0};
+        if (held->kind >= HELD_RECORD)
+            continue;
+        ops[(*count)++] = (struct cache_planned_op){.touches = window->touches + held->touch_first,
+                                                    .count = held->touch_count,
+                                                    .kind = held->hash,
+                                                    .free_address = held->kind == HELD_FREE ? held->free : 0};
     }
     return ops;
 }
 
 CUresult window_carry_out(struct gpu *gpu, const struct window *window)
 {
-    struct cache_planned_op *ops = describe(window);
+    uint32_t planned, step = 0;
+    struct cache_planned_op *ops = describe(window, &planned);
     CUcontext current = NULL, before = NULL, popped;
     CUresult first_error = CUDA_SUCCESS;
 
@@ -131,7 +137,7 @@ CUresult window_carry_out(struct gpu *gpu, const struct window *window)
     count_add(windows, 1);
     count_add(held, window->count);
     if (ops)
-        cache_window_begin(gpu->cache, ops, window->count);
+        cache_window_begin(gpu->cache, ops, planned);
     for (uint32_t i = 0; i < window->count; i++) {
         const struct held *held = &window->held[i];
         CUresult status;
@@ -143,9 +149,9 @@ CUresult window_carry_out(struct gpu *gpu, const struct window *window)
             if (held->context != before && hbmspill_real.cuCtxPushCurrent_v2(held->context) == CUDA_SUCCESS)
                 current = held->context;
         }
-        if (ops)
-            cache_window_step(gpu->cache, i);
-        if (first_error != CUDA_SUCCESS && held->kind != HELD_FREE)
+        if (ops && held->kind < HELD_RECORD)
+            cache_window_step(gpu->cache, step++);
+        if (first_error != CUDA_SUCCESS && held->kind < HELD_FREE)
             continue; /* what depends on it would compute with garbage */
         status = submit_one(gpu, window, held);
         if (first_error == CUDA_SUCCESS)

@@ -38,6 +38,7 @@
 #undef cuStreamAddCallback
 #undef cuStreamQuery
 #undef cuEventElapsedTime
+#undef cuEventDestroy
 #undef cuEventRecordWithFlags
 #undef cuMemAllocFromPoolAsync
 #undef cuMemFreeAsync
@@ -274,6 +275,12 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuStreamWriteValue32_v2_ptsz, PFN_cuStreamWriteValue32_v11070_ptsz) \
     X(cuStreamWriteValue64_v2, PFN_cuStreamWriteValue64_v11070) \
     X(cuStreamWriteValue64_v2_ptsz, PFN_cuStreamWriteValue64_v11070_ptsz) \
+    X(cuEventQuery, PFN_cuEventQuery_v2000) \
+    X(cuEventSynchronize, PFN_cuEventSynchronize_v2000) \
+    X(cuEventElapsedTime, PFN_cuEventElapsedTime_v2000) \
+    X(cuEventElapsedTime_v2, PFN_cuEventElapsedTime_v12080) \
+    X(cuEventDestroy, PFN_cuEventDestroy_v4000) \
+    X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000) \
     X(cuEventRecord, PFN_cuEventRecord_v2000) \
     X(cuEventRecord_ptsz, PFN_cuEventRecord_v7000_ptsz) \
     X(cuEventRecordWithFlags, PFN_cuEventRecordWithFlags_v11010) \
@@ -335,9 +342,6 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
 
 #define HBMSPILL_REAL(X) \
     X(cuFuncGetAttribute, PFN_cuFuncGetAttribute_v2020) \
-    X(cuEventQuery, PFN_cuEventQuery_v2000) \
-    X(cuEventSynchronize, PFN_cuEventSynchronize_v2000) \
-    X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000) \
     X(cuDriverGetVersion, PFN_cuDriverGetVersion_v2020) \
     X(cuGetErrorName, PFN_cuGetErrorName_v6000) \
     X(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000) \
@@ -360,7 +364,6 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuStreamGetCaptureInfo_v3, PFN_cuStreamGetCaptureInfo_v12030) \
     X(cuThreadExchangeStreamCaptureMode, PFN_cuThreadExchangeStreamCaptureMode_v10010) \
     X(cuEventCreate, PFN_cuEventCreate_v2000) \
-    X(cuEventElapsedTime, PFN_cuEventElapsedTime_v2000) \
     X(cuGraphGetNodes, PFN_cuGraphGetNodes_v10000) \
     X(cuGraphGetEdges, PFN_cuGraphGetEdges_v10000) \
     X(cuGraphGetEdges_v2, PFN_cuGraphGetEdges_v12030) \

@@ -21,6 +21,7 @@ integration_tests = \
 	%D%/integration/test_rounds \
 	%D%/integration/test_streams \
 	%D%/integration/test_threads \
+	%D%/integration/test_tail \
 	%D%/integration/test_verify \
 	%D%/integration/test_window
 check_PROGRAMS += $(integration_tests)
@@ -150,6 +151,10 @@ EXTRA_%C%_integration_test_planner_DEPENDENCIES = cache/tools/hbmspill-plan$(EXE
 	%D%/integration/fault_job.h %D%/integration/fault_jobs.c %D%/integration/fault_jobs.h
 %C%_integration_test_verify_CFLAGS = $(integration_cflags)
 %C%_integration_test_verify_LDADD = $(integration_libs)
+
+%C%_integration_test_tail_SOURCES = %D%/integration/test_tail.c
+%C%_integration_test_tail_CFLAGS = $(integration_cflags)
+%C%_integration_test_tail_LDADD = $(integration_libs)
 
 %C%_integration_test_window_SOURCES = %D%/integration/test_window.c
 %C%_integration_test_window_CFLAGS = $(integration_cflags)

@@ -28,6 +28,7 @@ struct replay {
     struct statistics after;
     uint32_t *held; /* events */
     uint32_t held_count;
+    bool tail; /* of what is held, as hooks/window.h says */
     struct cache_planned_op *ops;
     struct cache_touch *touches;
     uint32_t touch_count, touch_capacity;
@@ -212,19 +213,42 @@ static void go_alone(struct replay *replay, const struct tape_event *event, cons
     cache_window_alone(replay->cache, &op);
 }
 
+/* What stands behind a host function may wait for a thread that waits for room: the cache is told, as by the
+ * hooks. */
+static int host_function(struct replay *replay, const struct tape_event *event)
+{
+    int error = cache_stream_hold(replay->cache, key_of(replay, event->stream));
+
+    if (error)
+        return error;
+    simulation_host(replay->simulation, MACHINE_HOST_LAUNCH);
+    error = simulation_kernel(replay->simulation, replay->streams[event->stream], MACHINE_HOST_FUNCTION);
+    cache_stream_held(replay->cache, key_of(replay, event->stream));
+    return error;
+}
+
+/* What a window may have in its tail besides frees. */
+static bool of_tail(const struct tape_event *event)
+{
+    return event->kind == TAPE_MARK || event->kind == TAPE_HOST_FUNCTION;
+}
+
 static int submit_held(struct replay *replay)
 {
-    uint32_t count = replay->held_count, touch = 0;
+    uint32_t count = replay->held_count, touch = 0, planned = 0, step = 0;
     int error = 0;
 
     if (!count)
         return 0;
     replay->held_count = 0;
+    replay->tail = false;
     for (uint32_t i = 0; i < count; i++) {
         const struct tape_event *event = &replay->tape->events[replay->held[i]];
         bool is_free = event->kind == TAPE_FREE;
 
-        replay->ops[i] = (struct cache_planned_op){
+        if (of_tail(event))
+            continue;
+        replay->ops[planned++] = (struct cache_planned_op){
             .touches = is_free ? NULL : replay->touches + touch,
             .count = event->count,
             .free_address = is_free ? replay->addresses[event->id] : 0,
@@ -232,11 +256,17 @@ static int submit_held(struct replay *replay)
         };
         touch += event->count;
     }
-    simulation_host(replay->simulation, MACHINE_HOST_PLAN * (double)count);
-    cache_window_begin(replay->cache, replay->ops, count);
+    simulation_host(replay->simulation, MACHINE_HOST_PLAN * (double)planned);
+    cache_window_begin(replay->cache, replay->ops, planned);
     for (uint32_t i = 0; i < count && !error; i++) {
-        cache_window_step(replay->cache, i);
-        error = submit_one(replay, &replay->tape->events[replay->held[i]], replay->ops[i].touches);
+        const struct tape_event *event = &replay->tape->events[replay->held[i]];
+
+        if (event->kind == TAPE_HOST_FUNCTION) {
+            error = host_function(replay, event);
+        } else if (!of_tail(event)) {
+            cache_window_step(replay->cache, step);
+            error = submit_one(replay, event, replay->ops[step++].touches);
+        }
     }
     cache_window_end(replay->cache);
     replay->touch_count = 0;
@@ -257,9 +287,12 @@ static bool may_hold(const struct replay *replay, const struct tape_event *event
 {
     if (!replay->config->window || !cache_under_pressure(replay->cache))
         return false;
+    if (of_tail(event)) /* which event is waited for is not in the tape: in a tail the one that is recorded
+                           there */
+        return replay->tail || stream_held(replay, event->stream);
     if (event->kind == TAPE_FREE) /* with nothing held there is nothing to stay behind of */
         return event->stream != TAPE_NO_STREAM && stream_held(replay, event->stream);
-    return holdable(event);
+    return holdable(event) && !replay->tail;
 }
 
 static int copy_now(struct replay *replay, const struct tape_event *event)
@@ -309,20 +342,6 @@ static int alloc_now(struct replay *replay, const struct tape_event *event)
     return error ? fail(replay, error, &failure, "an allocation") : 0;
 }
 
-/* What stands behind a host function may wait for a thread that waits for room: the cache is told, as by the
- * hooks. */
-static int host_function(struct replay *replay, const struct tape_event *event)
-{
-    int error = cache_stream_hold(replay->cache, key_of(replay, event->stream));
-
-    if (error)
-        return error;
-    simulation_host(replay->simulation, MACHINE_HOST_LAUNCH);
-    error = simulation_kernel(replay->simulation, replay->streams[event->stream], MACHINE_HOST_FUNCTION);
-    cache_stream_held(replay->cache, key_of(replay, event->stream));
-    return error;
-}
-
 static int play(struct replay *replay, uint32_t index)
 {
     const struct tape_event *event = &replay->tape->events[index];
@@ -335,13 +354,19 @@ static int play(struct replay *replay, uint32_t index)
         simulation_host(replay->simulation, MACHINE_HOST_ALLOC);
     else if (event->kind != TAPE_SUBMIT && event->kind != TAPE_WAIT)
         simulation_host(replay->simulation, MACHINE_HOST_CALL);
+    if (replay->tail && holdable(event) && stream_held(replay, event->stream)) {
+        error = submit_held(replay);
+        if (error)
+            return error;
+    }
     if (may_hold(replay, event)) {
+        replay->tail |= of_tail(event);
         error = touches_add(replay, event);
         replay->held[replay->held_count++] = index;
         return error || replay->held_count < replay->config->window ? error : submit_held(replay);
     }
     error = stream_held(replay, event->stream) ? submit_held(replay) : 0;
-    if (error || event->kind == TAPE_SUBMIT)
+    if (error || event->kind == TAPE_SUBMIT || event->kind == TAPE_MARK)
         return error;
     if (event->kind == TAPE_HOST_FUNCTION)
         return host_function(replay, event);

@@ -109,6 +109,7 @@ enum { JOB_SLOWER = 1 };
     X(cuEventDestroy)                                                                                        \
     X(cuEventRecord)                                                                                         \
     X(cuEventSynchronize)                                                                                    \
+    X(cuEventElapsedTime)                                                                                    \
     X(cuEventQuery)                                                                                          \
     X(cuLaunchHostFunc)                                                                                      \
     X(cuLaunchKernel)                                                                                        \

@@ -59,6 +59,7 @@ static void write_sample(void)
     tape_write_copy(&writer, 1, TAPE_TO_HOST, true, 17, (struct tape_touch[]){{0, TAPE_READ}}, 1);
     tape_write_memset(&writer, 2, (struct tape_touch[]){{1, TAPE_WRITE}}, 1);
     tape_write_host_function(&writer, 3);
+    tape_write_mark(&writer, 2);
     tape_write_submit(&writer, 2);
     tape_write_submit(&writer, TAPE_NO_STREAM);
     tape_write_wait(&writer, TAPE_NO_STREAM);
@@ -69,8 +70,8 @@ static void write_sample(void)
 START_TEST(test_round_trip)
 {
     static const enum tape_kind kinds[] = {
-        TAPE_ALLOC,         TAPE_ALLOC,  TAPE_LAUNCH, TAPE_OPEN, TAPE_COPY, TAPE_COPY, TAPE_MEMSET,
-        TAPE_HOST_FUNCTION, TAPE_SUBMIT, TAPE_SUBMIT, TAPE_WAIT, TAPE_FREE, TAPE_FREE};
+        TAPE_ALLOC,         TAPE_ALLOC, TAPE_LAUNCH, TAPE_OPEN,   TAPE_COPY, TAPE_COPY, TAPE_MEMSET,
+        TAPE_HOST_FUNCTION, TAPE_MARK,  TAPE_SUBMIT, TAPE_SUBMIT, TAPE_WAIT, TAPE_FREE, TAPE_FREE};
     struct tape *tape;
     const struct tape_event *event;
 
@@ -100,9 +101,10 @@ START_TEST(test_round_trip)
     ck_assert_uint_eq(tape->touches[event[5].first].access, TAPE_READ);
     ck_assert_uint_eq(event[7].stream, 3);
     ck_assert_uint_eq(event[8].stream, 2);
-    ck_assert_uint_eq(event[9].stream, TAPE_NO_STREAM);
-    ck_assert_uint_eq(event[11].stream, 3);
-    ck_assert_uint_eq(event[12].stream, TAPE_NO_STREAM);
+    ck_assert_uint_eq(event[9].stream, 2);
+    ck_assert_uint_eq(event[10].stream, TAPE_NO_STREAM);
+    ck_assert_uint_eq(event[12].stream, 3);
+    ck_assert_uint_eq(event[13].stream, TAPE_NO_STREAM);
     tape_free(tape);
     stop();
 }
