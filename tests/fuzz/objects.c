@@ -167,9 +167,9 @@ static void forget(struct world *world, struct object *object)
     free(object);
 }
 
-static void unmap(const struct object *object)
+static void unmap(struct world *world, const struct object *object)
 {
-    CU(cuMemUnmap(object->at, object->bytes));
+    world_must(world, cuda.cuMemUnmap(object->at, object->bytes), "cuMemUnmap");
     CU(cuMemRelease(object->handle));
     CU(cuMemAddressFree(object->at, object->bytes));
 }
@@ -192,7 +192,7 @@ void world_free(struct world *world, struct object *object, struct random *rando
     world_say(world, "object %u freed in stream %u%s", object->id, lane,
               later || waited ? "" : ", not waited for");
     if (object->way == WAY_MAPPED)
-        unmap(object);
+        unmap(world, object);
     else if (later ? !world_did(world, cuda.cuMemFreeAsync(object->at, world->stream[lane]), "cuMemFreeAsync")
                    : !world_did(world, cuda.cuMemFree(object->at), "cuMemFree"))
         return;

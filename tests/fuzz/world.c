@@ -59,6 +59,12 @@ bool world_did(struct world *world, CUresult status, const char *what)
     return false;
 }
 
+void world_must(struct world *world, CUresult status, const char *what)
+{
+    if (!world_did(world, status, what))
+        job_fail(__FILE__, __LINE__, what, "refused by itself, in action %lu", world->step);
+}
+
 /* ---- streams ---- */
 
 static void make_stream(struct world *world, struct random *random)
@@ -127,9 +133,9 @@ void world_end(struct world *world, struct random *random)
     objects_end(world, random);
     for (unsigned i = LANE_CREATED; i < LANES; i++)
         if (world->alive[i])
-            CU(cuStreamDestroy(world->stream[i]));
+            world_must(world, cuda.cuStreamDestroy(world->stream[i]), "cuStreamDestroy");
     for (unsigned i = 0; i < EVENTS; i++)
-        CU(cuEventDestroy(world->events[i].event));
+        world_must(world, cuda.cuEventDestroy(world->events[i].event), "cuEventDestroy");
     CU(cuMemPoolDestroy(world->pool));
 }
 

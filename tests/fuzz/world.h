@@ -102,6 +102,8 @@ void world_end(struct world *world, struct random *random);
  */
 bool world_did(struct world *world, CUresult status, const char *what);
 enum { REFUSED = 3 };
+/* The same of a call that asks for no memory: it may say that what was held before was refused, no more. */
+void world_must(struct world *world, CUresult status, const char *what);
 
 /* A stream in use, the legacy one included where allowed. */
 unsigned world_lane(struct world *world, struct random *random);
