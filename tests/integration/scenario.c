@@ -199,9 +199,9 @@ static void check_bytes(const struct outcome *of)
 
 void outcome_check_held(const struct outcome *of, bool all_freed)
 {
-    static const char *const none[] = {"operations_unended", "records_wrong", "lost_frames",
-                                       "lost_host_handles",  "lost_mappings", "lost_reservations",
-                                       "lost_slots",         "lost_streams",  "lost_events",
+    static const char *const none[] = {"operations_unended", "records_wrong",        "lost_frames",
+                                       "lost_host_handles",  "lost_mappings",        "lost_reservations",
+                                       "lost_slots",         "lost_streams",         "lost_events",
                                        "lost_registrations", "lost_host_allocations"};
     static const char *const freed[] = {"live_allocations", "frames_in_use", "slots_in_use"};
 
