@@ -5,7 +5,8 @@
  * Memory from the pool is part of a larger range that is registered with the driver, so what the driver is
  * asked about it is answered here where its answer would be another for memory of cuMemHostAlloc. Memory is
  * reused, so giving it back waits for the GPU as the driver does: what is queued may read or write it. What
- * was held back may, too, so that is submitted first.
+ * was held back may, too, so that is submitted first. A context with a stream that captures cannot be waited
+ * for; what is given back meanwhile is kept until none does.
  *
  * The job is refused nothing: it gets what it would get without the library, which then has less for what is
  * spilled. (XLA, refused a pinned buffer, asks again for ever.)
@@ -15,148 +16,40 @@
 #include "hooks/counters.h"
 #include "hooks/gpu.h"
 #include "hooks/host_memory.h"
+#include "hooks/host_table.h"
 #include "hooks/window.h"
 #include "shim/log.h"
 #include "shim/options.h"
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MIB(bytes) ((unsigned long long)((bytes) >> 20))
 
-struct pinned {
-    char *memory;
-    size_t size;
-    uint64_t counted; /* in the account, for what is not from the pool */
-    struct gpu *gpu;  /* whose pool it is from, or NULL */
-    CUcontext context;
-    CUdevice device;
-    unsigned flags;
-    unsigned long long id;
-};
-
-/* Protects the table, ids and the two counters. Leaf. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pinned **table; /* by address */
-static size_t count, capacity;
-static unsigned long long last_id;
-/* From the pool: how many, and between which addresses they have ever been; read without the lock. */
-static _Atomic size_t pooled;
-static _Atomic uintptr_t lowest = UINTPTR_MAX, highest;
-
-/* The index of the first that ends behind an address. */
-static size_t lower(uint64_t address)
+static CUresult wait_for(struct gpu *gpu)
 {
-    size_t low = 0, high = count;
+    bool entered = gpu_enter(gpu);
+    CUresult status = hbmspill_real.cuCtxSynchronize();
 
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-
-        if ((uintptr_t)table[mid]->memory + table[mid]->size <= address)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    gpu_leave(entered);
+    return status;
 }
 
-static bool grow(void)
+/* What was kept while streams captured. */
+static void free_kept(void)
 {
-    size_t more = capacity ? capacity * 2 : 64;
-    struct pinned **grown;
+    struct pinned *pinned, *next;
 
-    if (count < capacity)
-        return true;
-    grown = realloc(table, more * sizeof(struct pinned *));
-    if (!grown)
-        return false;
-    table = grown;
-    capacity = more;
-    return true;
-}
-
-static void note_bounds(const struct pinned *pinned)
-{
-    uintptr_t first = (uintptr_t)pinned->memory, last = first + pinned->size;
-
-    if (first < atomic_load(&lowest))
-        atomic_store(&lowest, first);
-    if (last > atomic_load(&highest))
-        atomic_store(&highest, last);
-    atomic_fetch_add(&pooled, 1);
-}
-
-static bool add(const struct pinned *of)
-{
-    struct pinned *pinned = malloc(sizeof *pinned);
-    bool added;
-    size_t at;
-
-    if (!pinned)
-        return false;
-    *pinned = *of;
-    pthread_mutex_lock(&lock);
-    added = grow();
-    if (added) {
-        at = lower((uintptr_t)pinned->memory);
-        memmove(&table[at + 1], &table[at], (count - at) * sizeof(struct pinned *));
-        table[at] = pinned;
-        count++;
-        pinned->id = ++last_id;
-        if (pinned->gpu)
-            note_bounds(pinned);
-        hook_counters.job_pinned_bytes += pinned->size;
-        statistics_peak(&hook_counters.peak_job_pinned_bytes, hook_counters.job_pinned_bytes);
-    }
-    pthread_mutex_unlock(&lock);
-    if (!added)
+    if (atomic_load(&captures_active))
+        return;
+    for (pinned = host_kept(); pinned; pinned = next) {
+        next = pinned->next;
+        if (wait_for(pinned->gpu) != CUDA_SUCCESS) { /* somebody captures again */
+            host_keep(pinned);
+            continue;
+        }
+        pool_free(pinned->gpu->pinned.pool, pinned->memory);
         free(pinned);
-    return added;
-}
-
-/* Locked. */
-static void take_out(size_t at)
-{
-    hook_counters.job_pinned_bytes -= table[at]->size;
-    if (table[at]->gpu)
-        atomic_fetch_sub(&pooled, 1);
-    memmove(&table[at], &table[at + 1], (count - at - 1) * sizeof(struct pinned *));
-    count--;
-}
-
-/* The one that begins there, out of the table; the caller's to free. */
-static struct pinned *take(const void *memory)
-{
-    struct pinned *pinned = NULL;
-    size_t at;
-
-    pthread_mutex_lock(&lock);
-    at = lower((uintptr_t)memory);
-    if (at < count && table[at]->memory == memory) {
-        pinned = table[at];
-        take_out(at);
     }
-    pthread_mutex_unlock(&lock);
-    return pinned;
-}
-
-/* The one from the pool that an address lies in, copied. */
-static bool find_pooled(uint64_t address, struct pinned *out)
-{
-    bool found;
-    size_t at;
-
-    if (!atomic_load_explicit(&pooled, memory_order_acquire) || address < atomic_load(&lowest) ||
-        address >= atomic_load(&highest))
-        return false;
-    pthread_mutex_lock(&lock);
-    at = lower(address);
-    found = at < count && (uintptr_t)table[at]->memory <= address && table[at]->gpu;
-    if (found)
-        *out = *table[at];
-    pthread_mutex_unlock(&lock);
-    return found;
 }
 
 /* All that is allowed is the job's own. */
@@ -223,7 +116,7 @@ static bool from_pool(void **memory, size_t size, unsigned flags)
     pinned.gpu = gpu;
     pinned.context = gpu->context;
     pinned.device = gpu->device;
-    if (!add(&pinned)) {
+    if (!host_add(&pinned)) {
         pool_free(gpu->pinned.pool, made);
         return false;
     }
@@ -239,7 +132,7 @@ static bool from_pool(void **memory, size_t size, unsigned flags)
         count_native(counted.counted);                                                                       \
         counted_status = (call);                                                                             \
         counted.memory = counted_status == CUDA_SUCCESS ? (at) : NULL;                                       \
-        if (counted_status != CUDA_SUCCESS || !add(&counted))                                                \
+        if (counted_status != CUDA_SUCCESS || !host_add(&counted))                                           \
             budget_give(host_memory_budget(), counted.counted);                                              \
         counted_status;                                                                                      \
     })
@@ -248,6 +141,7 @@ CUresult hook_cuMemHostAlloc(void **memory, size_t size, unsigned flags)
 {
     if (!shim_active() || !memory || !size)
         return hbmspill_real.cuMemHostAlloc(memory, size, flags);
+    free_kept();
     pinned_tick();
     if (from_pool(memory, size, flags))
         return CUDA_SUCCESS;
@@ -258,6 +152,7 @@ CUresult hook_cuMemAllocHost_v2(void **memory, size_t size)
 {
     if (!shim_active() || !memory || !size)
         return hbmspill_real.cuMemAllocHost_v2(memory, size);
+    free_kept();
     pinned_tick();
     if (from_pool(memory, size, 0))
         return CUDA_SUCCESS;
@@ -270,22 +165,42 @@ CUresult hook_cuMemHostRegister_v2(void *memory, size_t size, unsigned flags)
 
     if (!shim_active() || !memory || !size || size > SIZE_MAX / 2)
         return hbmspill_real.cuMemHostRegister_v2(memory, size, flags);
+    free_kept();
     pinned_tick();
     return COUNTED(memory, size + before, hbmspill_real.cuMemHostRegister_v2(memory, size, flags));
 }
 
-/* What is queued in its context may use it. An error of that is the free's, as the driver has it. */
+/* Whether a thread may give host memory back now is for the driver to say, of a page that it makes for that.
+ */
+static CUresult may_give_back(void)
+{
+    void *page;
+    CUresult status = hbmspill_real.cuMemHostAlloc(&page, 1, 0);
+
+    if (status == CUDA_ERROR_OUT_OF_MEMORY)
+        return CUDA_SUCCESS; /* it is not against it */
+    return status == CUDA_SUCCESS ? hbmspill_real.cuMemFreeHost(page) : status;
+}
+
+/*
+ * What is queued in its context may use it. An error of that is the free's, as the driver has it. The caller
+ * has it no more.
+ */
 static CUresult free_pooled(struct pinned *pinned)
 {
-    struct gpu *gpu = pinned->gpu;
-    bool entered = gpu_enter(gpu);
-    CUresult status = hbmspill_real.cuCtxSynchronize();
+    bool captured = atomic_load(&captures_active);
+    CUresult status = captured ? may_give_back() : wait_for(pinned->gpu);
 
-    gpu_leave(entered);
-    if (status == CUDA_SUCCESS)
-        pool_free(gpu->pinned.pool, pinned->memory);
-    else if (!add(pinned))
+    if (status == CUDA_SUCCESS && captured) {
+        host_keep(pinned);
+        return status;
+    }
+    if (status == CUDA_SUCCESS) {
+        pool_free(pinned->gpu->pinned.pool, pinned->memory);
+    } else if (!host_add(pinned)) {
         log_once(LOG_WARN, "host", "memory of the job's was lost after an error of the device");
+    }
+    free(pinned);
     return status;
 }
 
@@ -297,16 +212,14 @@ CUresult hook_cuMemFreeHost(void *memory)
     window_submit_quietly(CU_STREAM_LEGACY);
     if (!shim_active())
         return hbmspill_real.cuMemFreeHost(memory);
+    free_kept();
     pinned_tick();
-    pinned = take(memory);
-    if (pinned && pinned->gpu) {
-        status = free_pooled(pinned);
-        free(pinned);
-        return status;
-    }
+    pinned = host_take(memory);
+    if (pinned && pinned->gpu)
+        return free_pooled(pinned);
     status = hbmspill_real.cuMemFreeHost(memory);
     if (pinned && status != CUDA_SUCCESS)
-        add(pinned);
+        host_add(pinned);
     else if (pinned)
         budget_give(host_memory_budget(), pinned->counted);
     free(pinned);
@@ -321,14 +234,15 @@ CUresult hook_cuMemHostUnregister(void *memory)
     window_submit_quietly(CU_STREAM_LEGACY);
     if (!shim_active())
         return hbmspill_real.cuMemHostUnregister(memory);
+    free_kept();
     pinned_tick();
     /* The range that the pool registered may begin there; the job registered nothing. */
-    if (find_pooled((uintptr_t)memory, &inside))
+    if (host_find((uintptr_t)memory, &inside))
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-    pinned = take(memory);
+    pinned = host_take(memory);
     status = hbmspill_real.cuMemHostUnregister(memory);
     if (pinned && status != CUDA_SUCCESS)
-        add(pinned);
+        host_add(pinned);
     else if (pinned)
         budget_give(host_memory_budget(), pinned->counted);
     free(pinned);
@@ -362,7 +276,7 @@ CUresult hook_cuMemHostGetFlags(unsigned *flags, void *memory)
 {
     struct pinned pinned;
 
-    if (!shim_active() || !flags || !find_pooled((uintptr_t)memory, &pinned))
+    if (!shim_active() || !flags || !host_find((uintptr_t)memory, &pinned))
         return hbmspill_real.cuMemHostGetFlags(flags, memory);
     *flags = flags_of(&pinned);
     return CUDA_SUCCESS;
@@ -372,7 +286,7 @@ CUresult host_attribute(void *value, CUpointer_attribute attribute, uint64_t add
 {
     struct pinned pinned;
 
-    if (!find_pooled(address, &pinned))
+    if (!host_find(address, &pinned))
         return CUDA_ERROR_NOT_SUPPORTED;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -399,23 +313,9 @@ bool host_range(uint64_t address, uint64_t *base, uint64_t *size)
 {
     struct pinned pinned;
 
-    if (!find_pooled(address, &pinned))
+    if (!host_find(address, &pinned))
         return false;
     *base = (uintptr_t)pinned.memory;
     *size = pinned.size;
     return true;
-}
-
-void host_forget(struct gpu *gpu)
-{
-    pthread_mutex_lock(&lock);
-    for (size_t at = count; at-- > 0;) {
-        struct pinned *pinned = table[at];
-
-        if (pinned->gpu == gpu) {
-            take_out(at);
-            free(pinned);
-        }
-    }
-    pthread_mutex_unlock(&lock);
 }

@@ -131,6 +131,30 @@ static void a_free_waits(void)
     CU(cuMemFreeHost(second));
 }
 
+/* While a stream captures, a relaxed thread may give memory back, and others may not. */
+static void in_a_capture(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUstream stream;
+    CUgraph graph;
+    void *memory[2];
+
+    cuda_start();
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < 2; i++)
+        CU(cuMemHostAlloc(&memory[i], BYTES, 0));
+    CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    CU(cuThreadExchangeStreamCaptureMode(&mode));
+    CU(cuMemFreeHost(memory[0]));
+    CU(cuThreadExchangeStreamCaptureMode(&mode));
+    CU(cuStreamEndCapture(stream, &graph));
+    CU(cuGraphDestroy(graph));
+    CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuMemFreeHost(memory[1]));
+    (void)cuda.cuStreamEndCapture(stream, &graph);
+    CU(cuMemFreeHost(memory[1]));
+}
+
 /* Pinned once, used again and again. */
 static void again_and_again(void)
 {
@@ -441,6 +465,7 @@ static const struct scenario scenarios[] = {
      .flags = SCENARIO_UNCOUNTED,
      .inspect = all_came_back},
     {.name = "a_free_waits", .job = a_free_waits, .flags = SCENARIO_UNCOUNTED, .inspect = all_came_back},
+    {.name = "in_a_capture", .job = in_a_capture, .flags = SCENARIO_UNCOUNTED, .inspect = all_came_back},
     {.name = "again_and_again", .job = again_and_again, .inspect = pinned_once},
     {.name = "pinned_off",
      .job = again_and_again,
