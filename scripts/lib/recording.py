@@ -75,7 +75,7 @@ def _run(job, what, options, **arguments):
         DIRECTORY,
         device="synthetic",
         hbm=MEMORY,
-        limit=1200,  # of seconds; machines are shared
+        limit=1500,  # of seconds; machines are shared
         **arguments,
     )
     if run.status != 0:
