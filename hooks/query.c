@@ -10,6 +10,20 @@
 #include "hooks/host_alloc.h"
 #include "shim/options.h"
 
+/*
+ * What the machine can spare is a little more or less at every start. A job that is told so compiles anew
+ * each time: the memory there is is part of the key of JAX's cache of compiled programs. So it is told an
+ * eighth of a power of two, unless the size was given.
+ */
+static uint64_t steady(uint64_t bytes)
+{
+    uint64_t step = 1;
+
+    while (step <= bytes / 16)
+        step *= 2;
+    return options_get()->host_limit.kind == AMOUNT_BYTES ? bytes : bytes / step * step;
+}
+
 /* The total the job is told; false: the truth. */
 static bool reported_total(CUdevice device, uint64_t *total)
 {
@@ -24,7 +38,7 @@ static bool reported_total(CUdevice device, uint64_t *total)
     }
     if (shim_allocator_hides_tensors() || !gpu_limits(device, &hbm, &host))
         return false;
-    *total = hbm + host;
+    *total = hbm + steady(host);
     return true;
 }
 

@@ -381,8 +381,12 @@ static const char *machine(void)
 
 static void in_a_group(void)
 {
+    size_t told;
+
     (void)machine();
     spilling();
+    CU(cuDeviceTotalMem(&told, 0));
+    REQUIRE(told == (24 + 48) * MIB, "%zu", told); /* of 50 MiB, the next steady size */
 }
 
 /* Half of the 100 MiB that the group leaves, and memory next to the device. */
@@ -501,7 +505,7 @@ static const struct scenario scenarios[] = {
     {.name = "in_a_group",
      .job = in_a_group,
      .flags = SCENARIO_NOT_NATIVE | SCENARIO_SPILLS | SCENARIO_ONCE,
-     .variables = ROOT "group HBMSPILL_HOST_LIMIT= SYNTHETIC_GPU_HOST_VMM=off",
+     .variables = ROOT "group HBMSPILL_HOST_LIMIT= HBMSPILL_HBM_LIMIT=24M SYNTHETIC_GPU_HOST_VMM=off",
      .inspect = half_of_it},
     {.name = "idle_for_long",
      .job = idle_for_long,
