@@ -103,10 +103,20 @@ static int by_size(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
+/* Nanoseconds; sorts them. */
+static double median(uint64_t *took, unsigned count)
+{
+    unsigned middle = count / 2;
+
+    qsort(took, count, sizeof *took, by_size);
+    return (double)took[middle];
+}
+
 static void first_and_reused(size_t size)
 {
     enum { TIMES = 101 };
     uint64_t took[TIMES], first, begin = now();
+    double again;
     void *memory = take(size);
 
     first = now() - begin;
@@ -118,11 +128,10 @@ static void first_and_reused(size_t size)
         took[i] = now() - begin;
         check_account();
     }
-    qsort(took, TIMES, sizeof *took, by_size);
+    again = median(took, TIMES);
     printf("reused/first      %8.5f   %4zu MiB: first %.3f ms, again %.4f ms (median of %d)\n",
-           (double)took[TIMES / 2] / (double)first, size / MIB, (double)first * 1e-6,
-           (double)took[TIMES / 2] * 1e-6, TIMES);
-    bound("reused/first", (double)took[TIMES / 2] / (double)first, 0.01);
+           again / (double)first, size / MIB, (double)first * 1e-6, again * 1e-6, TIMES);
+    bound("reused/first", again / (double)first, 0.01);
     pool_free(pool, memory);
     pool_trim(pool, 0, UINT64_MAX);
     check_account();
@@ -150,17 +159,17 @@ static void touched_by(size_t size)
     enum { TIMES = 5 };
     uint64_t one[TIMES], several[TIMES];
     unsigned threads = touch_threads(size);
+    double alone, together;
 
     for (unsigned i = 0; i < TIMES; i++) {
         one[i] = touch(size, 1);
         several[i] = touch(size, threads);
     }
-    qsort(one, TIMES, sizeof *one, by_size);
-    qsort(several, TIMES, sizeof *several, by_size);
+    alone = median(one, TIMES);
+    together = median(several, TIMES);
     printf("several/one       %8.5f   %4zu MiB first touched: one thread %.1f ms, %u threads %.1f ms "
            "(medians of %d)\n",
-           (double)several[TIMES / 2] / (double)one[TIMES / 2], size / MIB, (double)one[TIMES / 2] * 1e-6,
-           threads, (double)several[TIMES / 2] * 1e-6, TIMES);
+           together / alone, size / MIB, alone * 1e-6, threads, together * 1e-6, TIMES);
 }
 
 /* Sizes over 4 MiB come and go; what is pinned for those that are there is looked at with each. */
