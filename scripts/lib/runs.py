@@ -185,8 +185,10 @@ def disagreements(run, hbm):
         seen = stats[kind] + sum(stats[name] for name in moved.get(kind, ()))
         agree(kind, report[kind], max(seen, report[kind]) if whole and kind == "d2d_bytes" else seen)
     # Of these a job with JAX's allocator has none of its own.
-    for device, shim in (("handles", "frames"), ("mappings", "mappings"), ("reservations", "reservations")):
-        agree(f"{device} at exit", report["held"][f"held_{device}"], stats[f"held_{shim}"])
+    handles = stats["held_frames"] + stats["held_host_handles"]
+    agree("handles at exit", report["held"]["held_handles"], handles)
+    for what in ("mappings", "reservations"):
+        agree(f"{what} at exit", report["held"][f"held_{what}"], stats[f"held_{what}"])
     lost = {name: n for name, n in stats.items() if name.startswith("lost_") and n}
     if lost or stats["records_wrong"] or stats["operations_unended"]:
         found.append(

@@ -32,11 +32,11 @@ void world_say(const struct world *world, const char *format, ...)
 }
 
 /* What was held back could not be submitted: nothing goes on from here. Two threads may find out at once. */
+static atomic_bool ending;
+
 static void end_refused(void)
 {
-    static atomic_flag ending = ATOMIC_FLAG_INIT;
-
-    if (!atomic_flag_test_and_set(&ending))
+    if (!atomic_exchange(&ending, true))
         exit(REFUSED);
     for (;;)
         pause();
@@ -46,12 +46,16 @@ bool world_did(struct world *world, CUresult status, const char *what)
 {
     if (status == CUDA_SUCCESS)
         return true;
+    if (status == CUDA_ERROR_DEINITIALIZED && atomic_load(&ending)) /* another thread ends the process */
+        end_refused();
     if (status != CUDA_ERROR_OUT_OF_MEMORY || !world->limits.may_run_out)
         job_fail(__FILE__, __LINE__, what, "%s in action %lu", job_error_name(status), world->step);
     world_say(world, "%s: refused", what);
     status = cuda.cuCtxSynchronize();
     if (status == CUDA_SUCCESS)
         return false;
+    if (status == CUDA_ERROR_DEINITIALIZED && atomic_load(&ending))
+        end_refused();
     if (status != CUDA_ERROR_OUT_OF_MEMORY)
         job_fail(__FILE__, __LINE__, what, "%s once memory had run out, in action %lu",
                  job_error_name(status), world->step);
