@@ -1,5 +1,6 @@
 #include "hooks/operation.h"
 #include "hooks/capture.h"
+#include "hooks/counters.h"
 #include "hooks/held.h"
 #include "hooks/window.h"
 #include "shim/log.h"
@@ -11,19 +12,25 @@
 
 void operation_explain(const struct cache_failure *failure, const char *what)
 {
-    if (failure->tier == CACHE_TIER_HBM)
+    uint64_t job = hook_counters.job_pinned_bytes; /* a moment's, for a text */
+    char of_job[80] = "";
+
+    if (failure->tier == CACHE_TIER_HBM) {
         log_error("full",
                   "%s needs %llu MiB of device memory at once; the limit is %llu MiB, %llu MiB of it held by "
                   "memory that "
                   "cannot be moved: raise HBMSPILL_HBM_LIMIT, or make the job's largest step smaller",
                   what, MIB(failure->asked), MIB(failure->hbm_limit), MIB(failure->hbm_outside));
-    else
-        log_error("full",
-                  "%s: no room for %llu MiB more in host memory, %llu of %llu MiB are used and device memory "
-                  "(%llu MiB) is "
-                  "full: raise HBMSPILL_HOST_LIMIT",
-                  what, MIB(failure->asked), MIB(failure->host_used), MIB(failure->host_limit),
-                  MIB(failure->hbm_limit));
+        return;
+    }
+    if (job)
+        snprintf(of_job, sizeof of_job, " (%llu of them pinned by the job itself)", MIB(job));
+    log_error("full",
+              "%s: no room for %llu MiB more in host memory, %llu of %llu MiB are used%s and device memory "
+              "(%llu MiB) is "
+              "full: raise HBMSPILL_HOST_LIMIT",
+              what, MIB(failure->asked), MIB(failure->host_used + job), MIB(failure->host_limit), of_job,
+              MIB(failure->hbm_limit));
 }
 
 /* What names an operation in a message, put together only when there is one: most launches fit. */

@@ -265,6 +265,30 @@ static void said_that_full(const struct outcome *of)
     ck_assert_msg(strstr(of->err, "HBMSPILL_HOST_LIMIT") != NULL, "%s", of->err);
 }
 
+/* What fills the host tier is the job's own. */
+static void filled_by_the_job(void)
+{
+    uint32_t words = WORDS, seed = 0;
+    CUdeviceptr at;
+    void *params[] = {&at, &words, &seed};
+    void *host;
+    CUresult status = CUDA_SUCCESS;
+
+    cuda_start();
+    CU(cuMemHostAlloc(&host, 40 * MIB, 0));
+    for (unsigned i = 0; i < 20 && status == CUDA_SUCCESS; i++) {
+        CU(cuMemAlloc(&at, BYTES));
+        status = job_launch(job_kernel("fill"), WORDS, 0, params);
+    }
+    REQUIRE(status == CUDA_ERROR_OUT_OF_MEMORY);
+    exit(0); /* what was written last has no room */
+}
+
+static void said_by_whom(const struct outcome *of)
+{
+    ck_assert_msg(strstr(of->err, "(40 of them pinned by the job itself)") != NULL, "%s", of->err);
+}
+
 /* Spills a little, and looks at every word. */
 static void spilling(void)
 {
@@ -491,6 +515,11 @@ static const struct scenario scenarios[] = {
      .flags = SCENARIO_NOT_NATIVE | SCENARIO_SPILLS,
      .variables = "HBMSPILL_HOST_LIMIT=48M",
      .inspect = said_that_full},
+    {.name = "filled_by_the_job",
+     .job = filled_by_the_job,
+     .flags = SCENARIO_NOT_NATIVE | SCENARIO_ONCE | SCENARIO_UNCOUNTED,
+     .variables = "HBMSPILL_HOST_LIMIT=48M HBMSPILL_WINDOW=off SYNTHETIC_GPU_HOST_VMM=off",
+     .inspect = said_by_whom},
     {.name = "no_registration",
      .job = spilling,
      .flags = SCENARIO_NOT_NATIVE | SCENARIO_SPILLS,
