@@ -78,6 +78,12 @@ static void check_plan(const struct option_plan *value, const char *name, const 
            value->kind <= PLAN_FILE);
 }
 
+static void check_numa(const int *value, const char *name, const char *form)
+{
+    (void)name, (void)form;
+    EXPECT(*value == NUMA_AUTO || *value == NUMA_OFF || (*value >= 0 && *value <= INT16_MAX));
+}
+
 static void check_text(const struct option_text *value, const char *name, const char *form)
 {
     (void)name, (void)form;
