@@ -39,6 +39,7 @@ static bool slots_suffice(const struct cache *cache, uint64_t size)
     return used + size <= cache->slots.limit;
 }
 
+/* The first that can be spared. */
 static bool steal_slot(struct cache *cache)
 {
     struct segment *segment;

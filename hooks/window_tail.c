@@ -2,7 +2,6 @@
  * window_tail.c - events and host functions behind what is held.
  */
 #include "hooks/behind.h"
-#include "hooks/trace.h"
 #include "hooks/window_internal.h"
 #include <pthread.h>
 #include <stdlib.h>
