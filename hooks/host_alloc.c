@@ -159,15 +159,25 @@ CUresult hook_cuMemAllocHost_v2(void **memory, size_t size)
     return COUNTED(*memory, size, hbmspill_real.cuMemAllocHost_v2(memory, size));
 }
 
-CUresult hook_cuMemHostRegister_v2(void *memory, size_t size, unsigned flags)
+static CUresult registered(PFN_cuMemHostRegister_v6050 real, void *memory, size_t size, unsigned flags)
 {
     size_t before = (uintptr_t)memory % extent_page(); /* whole pages are pinned */
 
     if (!shim_active() || !memory || !size || size > SIZE_MAX / 2)
-        return hbmspill_real.cuMemHostRegister_v2(memory, size, flags);
+        return real(memory, size, flags);
     free_kept();
     pinned_tick();
-    return COUNTED(memory, size + before, hbmspill_real.cuMemHostRegister_v2(memory, size, flags));
+    return COUNTED(memory, size + before, real(memory, size, flags));
+}
+
+CUresult hook_cuMemHostRegister(void *memory, size_t size, unsigned flags)
+{
+    return registered(hbmspill_real.cuMemHostRegister, memory, size, flags);
+}
+
+CUresult hook_cuMemHostRegister_v2(void *memory, size_t size, unsigned flags)
+{
+    return registered(hbmspill_real.cuMemHostRegister_v2, memory, size, flags);
 }
 
 /* Whether a thread may give host memory back now is for the driver to say, of a page that it makes for that.

@@ -64,3 +64,53 @@ SUBMITTING_HOOK(cuFuncSetCacheConfig, (CUfunction function, CUfunc_cache config)
 SUBMITTING_HOOK(cuKernelSetAttribute,
                 (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
                 (attribute, value, kernel, device))
+SUBMITTING_HOOK(cuGreenCtxRecordEvent, (CUgreenCtx context, CUevent event), (context, event))
+SUBMITTING_HOOK(cuGreenCtxWaitEvent, (CUgreenCtx context, CUevent event), (context, event))
+SUBMITTING_HOOK(cuGreenCtxDestroy, (CUgreenCtx context), (context))
+SUBMITTING_HOOK(cuCtxDetach, (CUcontext context), (context))
+
+/* What is there of managed memory is gone behind these; what is held may read it. */
+SUBMITTING_HOOKS(cuMemDiscardBatchAsync,
+                 (CUdeviceptr * list, size_t *sizes, size_t count, unsigned long long flags, CUstream stream),
+                 (list, sizes, count, flags, stream))
+SUBMITTING_HOOKS(cuMemDiscardAndPrefetchBatchAsync,
+                 (CUdeviceptr * list, size_t *sizes, size_t count, CUmemLocation *places, size_t *indices,
+                  size_t place_count, unsigned long long flags, CUstream stream),
+                 (list, sizes, count, places, indices, place_count, flags, stream))
+
+/* Arrays, which kernels reach through textures and surfaces: none of ours, and in no kernel's parameters. */
+#define ARRAY_HOOKS(symbol, parameters, arguments)                                                           \
+    SUBMITTING_HOOK(symbol, parameters, arguments)                                                           \
+    SUBMITTING_HOOK(symbol##_ptds, parameters, arguments)
+
+ARRAY_HOOKS(cuMemcpyHtoA_v2, (CUarray dst, size_t offset, const void *src, size_t size),
+            (dst, offset, src, size))
+ARRAY_HOOKS(cuMemcpyAtoH_v2, (void *dst, CUarray src, size_t offset, size_t size), (dst, src, offset, size))
+ARRAY_HOOKS(cuMemcpyAtoA_v2, (CUarray dst, size_t dst_offset, CUarray src, size_t src_offset, size_t size),
+            (dst, dst_offset, src, src_offset, size))
+
+/* A launch has what it uses of these as it is at the call: it is made before they go or change. */
+SUBMITTING_HOOK(cuArrayDestroy, (CUarray array), (array))
+SUBMITTING_HOOK(cuMipmappedArrayDestroy, (CUmipmappedArray array), (array))
+SUBMITTING_HOOK(cuTexObjectDestroy, (CUtexObject texture), (texture))
+SUBMITTING_HOOK(cuSurfObjectDestroy, (CUsurfObject surface), (surface))
+SUBMITTING_HOOK(cuDestroyExternalMemory, (CUexternalMemory memory), (memory))
+SUBMITTING_HOOK(cuIpcCloseMemHandle, (CUdeviceptr address), (address))
+SUBMITTING_HOOK(cuGraphicsUnregisterResource, (CUgraphicsResource resource), (resource))
+SUBMITTING_HOOK(cuTexRefSetArray, (CUtexref texture, CUarray array, unsigned flags), (texture, array, flags))
+SUBMITTING_HOOK(cuTexRefSetMipmappedArray, (CUtexref texture, CUmipmappedArray array, unsigned flags),
+                (texture, array, flags))
+SUBMITTING_HOOK(cuSurfRefSetArray, (CUsurfref surface, CUarray array, unsigned flags),
+                (surface, array, flags))
+SUBMITTING_HOOK(cuTexRefSetAddressMode, (CUtexref texture, int dimension, CUaddress_mode mode),
+                (texture, dimension, mode))
+SUBMITTING_HOOK(cuTexRefSetBorderColor, (CUtexref texture, float *colour), (texture, colour))
+SUBMITTING_HOOK(cuTexRefSetFilterMode, (CUtexref texture, CUfilter_mode mode), (texture, mode))
+SUBMITTING_HOOK(cuTexRefSetFlags, (CUtexref texture, unsigned flags), (texture, flags))
+SUBMITTING_HOOK(cuTexRefSetFormat, (CUtexref texture, CUarray_format format, int components),
+                (texture, format, components))
+SUBMITTING_HOOK(cuTexRefSetMaxAnisotropy, (CUtexref texture, unsigned most), (texture, most))
+SUBMITTING_HOOK(cuTexRefSetMipmapFilterMode, (CUtexref texture, CUfilter_mode mode), (texture, mode))
+SUBMITTING_HOOK(cuTexRefSetMipmapLevelBias, (CUtexref texture, float bias), (texture, bias))
+SUBMITTING_HOOK(cuTexRefSetMipmapLevelClamp, (CUtexref texture, float least, float most),
+                (texture, least, most))

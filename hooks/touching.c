@@ -348,6 +348,9 @@ FIXING_HOOK(cuTexObjectCreate,
             (texture, resource, description, view), texture_address(resource))
 FIXING_HOOK(cuTexRefSetAddress_v2, (size_t * offset, CUtexref texture, CUdeviceptr address, size_t size),
             (offset, texture, address, size), address)
+FIXING_HOOK(cuTexRefSetAddress2D_v2,
+            (CUtexref texture, const CUDA_ARRAY_DESCRIPTOR *description, CUdeviceptr address, size_t pitch),
+            (texture, description, address, pitch), address)
 FIXING_HOOK(cuTexRefSetAddress2D_v3,
             (CUtexref texture, const CUDA_ARRAY_DESCRIPTOR *description, CUdeviceptr address, size_t pitch),
             (texture, description, address, pitch), address)

@@ -82,10 +82,14 @@
 #undef cuStreamSynchronize
 #undef cuStreamWaitEvent
 #undef cuEventRecord
+#undef cuMemHostRegister
+#undef cuMemDiscardAndPrefetchBatchAsync
+#undef cuMemDiscardBatchAsync
 
 /* Types of first versions that cudaTypedefs.h gives to those who define __CUDA_API_VERSION_INTERNAL alone. */
 typedef CUresult(CUDAAPI *PFN_cuStreamDestroy_v2000)(CUstream);
 typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000)(CUstream);
+typedef CUresult(CUDAAPI *PFN_cuStreamBeginCapture_v10000_ptsz)(CUstream);
 typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v10000)(CUgraphExec *, CUgraph, CUgraphNode *, char *,
                                                          size_t);
 typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v11000)(CUgraphExec *, CUgraph, CUgraphNode *, char *,
@@ -93,6 +97,10 @@ typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v11000)(CUgraphExec *, CUgraph,
 typedef CUresult(CUDAAPI *PFN_cuCtxDestroy_v2000)(CUcontext);
 typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxRelease_v7000)(CUdevice);
 typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
+typedef CUresult(CUDAAPI *PFN_cuEventDestroy_v2000)(CUevent);
+typedef CUresult(CUDAAPI *PFN_cuMemHostRegister_v4000)(void *, size_t, unsigned);
+typedef CUresult(CUDAAPI *PFN_cuTexRefSetAddress2D_v3020)(CUtexref, const CUDA_ARRAY_DESCRIPTOR *,
+                                                          CUdeviceptr, size_t);
 
 /* clang-format off */
 #define HBMSPILL_HOOKED(X) \
@@ -129,6 +137,7 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuTexObjectCreate, PFN_cuTexObjectCreate_v5000) \
     X(cuTexRefSetAddress_v2, PFN_cuTexRefSetAddress_v3020) \
     X(cuTexRefSetAddress2D_v3, PFN_cuTexRefSetAddress2D_v4010) \
+    X(cuTexRefSetAddress2D_v2, PFN_cuTexRefSetAddress2D_v3020) \
     X(cuTensorMapEncodeTiled, PFN_cuTensorMapEncodeTiled_v12000) \
     X(cuTensorMapEncodeIm2col, PFN_cuTensorMapEncodeIm2col_v12000) \
     X(cuTensorMapEncodeIm2colWide, PFN_cuTensorMapEncodeIm2colWide_v12080) \
@@ -136,7 +145,7 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000) \
     X(cuStreamDestroy, PFN_cuStreamDestroy_v2000) \
     X(cuStreamBeginCapture, PFN_cuStreamBeginCapture_v10000) \
-    X(cuStreamBeginCapture_ptsz, PFN_cuStreamBeginCapture_v10000) \
+    X(cuStreamBeginCapture_ptsz, PFN_cuStreamBeginCapture_v10000_ptsz) \
     X(cuStreamBeginCapture_v2, PFN_cuStreamBeginCapture_v10010) \
     X(cuStreamBeginCapture_v2_ptsz, PFN_cuStreamBeginCapture_v10010_ptsz) \
     X(cuStreamBeginCaptureToGraph, PFN_cuStreamBeginCaptureToGraph_v12030) \
@@ -161,6 +170,10 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuLaunchKernelEx_ptsz, PFN_cuLaunchKernelEx_v11060_ptsz) \
     X(cuLaunchCooperativeKernel, PFN_cuLaunchCooperativeKernel_v9000) \
     X(cuLaunchCooperativeKernel_ptsz, PFN_cuLaunchCooperativeKernel_v9000_ptsz) \
+    X(cuLaunchCooperativeKernelMultiDevice, PFN_cuLaunchCooperativeKernelMultiDevice_v9000) \
+    X(cuLaunch, PFN_cuLaunch_v2000) \
+    X(cuLaunchGrid, PFN_cuLaunchGrid_v2000) \
+    X(cuLaunchGridAsync, PFN_cuLaunchGridAsync_v2000) \
     X(cuModuleLoad, PFN_cuModuleLoad_v2000) \
     X(cuModuleLoadData, PFN_cuModuleLoadData_v2000) \
     X(cuModuleLoadDataEx, PFN_cuModuleLoadDataEx_v2010) \
@@ -279,7 +292,7 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuEventSynchronize, PFN_cuEventSynchronize_v2000) \
     X(cuEventElapsedTime, PFN_cuEventElapsedTime_v2000) \
     X(cuEventElapsedTime_v2, PFN_cuEventElapsedTime_v12080) \
-    X(cuEventDestroy, PFN_cuEventDestroy_v4000) \
+    X(cuEventDestroy, PFN_cuEventDestroy_v2000) \
     X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000) \
     X(cuEventRecord, PFN_cuEventRecord_v2000) \
     X(cuEventRecord_ptsz, PFN_cuEventRecord_v7000_ptsz) \
@@ -288,6 +301,10 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuCtxSynchronize_v2, PFN_cuCtxSynchronize_v13000) \
     X(cuCtxRecordEvent, PFN_cuCtxRecordEvent_v12050) \
     X(cuCtxWaitEvent, PFN_cuCtxWaitEvent_v12050) \
+    X(cuGreenCtxRecordEvent, PFN_cuGreenCtxRecordEvent_v12040) \
+    X(cuGreenCtxWaitEvent, PFN_cuGreenCtxWaitEvent_v12040) \
+    X(cuGreenCtxDestroy, PFN_cuGreenCtxDestroy_v12040) \
+    X(cuCtxDetach, PFN_cuCtxDetach_v2000) \
     X(cuCtxDestroy, PFN_cuCtxDestroy_v2000) \
     X(cuDevicePrimaryCtxRelease, PFN_cuDevicePrimaryCtxRelease_v7000) \
     X(cuDevicePrimaryCtxReset, PFN_cuDevicePrimaryCtxReset_v7000) \
@@ -309,6 +326,16 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuStreamCopyAttributes_ptsz, PFN_cuStreamCopyAttributes_v11000_ptsz) \
     X(cuMemBatchDecompressAsync, PFN_cuMemBatchDecompressAsync_v12060) \
     X(cuMemBatchDecompressAsync_ptsz, PFN_cuMemBatchDecompressAsync_v12060_ptsz) \
+    X(cuMemDiscardBatchAsync, PFN_cuMemDiscardBatchAsync_v13000) \
+    X(cuMemDiscardBatchAsync_ptsz, PFN_cuMemDiscardBatchAsync_v13000_ptsz) \
+    X(cuMemDiscardAndPrefetchBatchAsync, PFN_cuMemDiscardAndPrefetchBatchAsync_v13000) \
+    X(cuMemDiscardAndPrefetchBatchAsync_ptsz, PFN_cuMemDiscardAndPrefetchBatchAsync_v13000_ptsz) \
+    X(cuMemcpyHtoA_v2, PFN_cuMemcpyHtoA_v3020) \
+    X(cuMemcpyHtoA_v2_ptds, PFN_cuMemcpyHtoA_v7000_ptds) \
+    X(cuMemcpyAtoH_v2, PFN_cuMemcpyAtoH_v3020) \
+    X(cuMemcpyAtoH_v2_ptds, PFN_cuMemcpyAtoH_v7000_ptds) \
+    X(cuMemcpyAtoA_v2, PFN_cuMemcpyAtoA_v3020) \
+    X(cuMemcpyAtoA_v2_ptds, PFN_cuMemcpyAtoA_v7000_ptds) \
     X(cuMemcpyHtoAAsync_v2, PFN_cuMemcpyHtoAAsync_v3020) \
     X(cuMemcpyHtoAAsync_v2_ptsz, PFN_cuMemcpyHtoAAsync_v7000_ptsz) \
     X(cuMemcpyAtoHAsync_v2, PFN_cuMemcpyAtoHAsync_v3020) \
@@ -325,6 +352,25 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuGraphicsMapResources_ptsz, PFN_cuGraphicsMapResources_v7000_ptsz) \
     X(cuGraphicsUnmapResources, PFN_cuGraphicsUnmapResources_v3000) \
     X(cuGraphicsUnmapResources_ptsz, PFN_cuGraphicsUnmapResources_v7000_ptsz) \
+    X(cuGraphicsUnregisterResource, PFN_cuGraphicsUnregisterResource_v3000) \
+    X(cuArrayDestroy, PFN_cuArrayDestroy_v2000) \
+    X(cuMipmappedArrayDestroy, PFN_cuMipmappedArrayDestroy_v5000) \
+    X(cuTexObjectDestroy, PFN_cuTexObjectDestroy_v5000) \
+    X(cuSurfObjectDestroy, PFN_cuSurfObjectDestroy_v5000) \
+    X(cuDestroyExternalMemory, PFN_cuDestroyExternalMemory_v10000) \
+    X(cuIpcCloseMemHandle, PFN_cuIpcCloseMemHandle_v4010) \
+    X(cuTexRefSetArray, PFN_cuTexRefSetArray_v2000) \
+    X(cuTexRefSetMipmappedArray, PFN_cuTexRefSetMipmappedArray_v5000) \
+    X(cuSurfRefSetArray, PFN_cuSurfRefSetArray_v3000) \
+    X(cuTexRefSetAddressMode, PFN_cuTexRefSetAddressMode_v2000) \
+    X(cuTexRefSetBorderColor, PFN_cuTexRefSetBorderColor_v8000) \
+    X(cuTexRefSetFilterMode, PFN_cuTexRefSetFilterMode_v2000) \
+    X(cuTexRefSetFlags, PFN_cuTexRefSetFlags_v2000) \
+    X(cuTexRefSetFormat, PFN_cuTexRefSetFormat_v2000) \
+    X(cuTexRefSetMaxAnisotropy, PFN_cuTexRefSetMaxAnisotropy_v5000) \
+    X(cuTexRefSetMipmapFilterMode, PFN_cuTexRefSetMipmapFilterMode_v5000) \
+    X(cuTexRefSetMipmapLevelBias, PFN_cuTexRefSetMipmapLevelBias_v5000) \
+    X(cuTexRefSetMipmapLevelClamp, PFN_cuTexRefSetMipmapLevelClamp_v5000) \
     X(cuCtxSynchronize, PFN_cuCtxSynchronize_v2000) \
     X(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000) \
     X(cuCtxSetLimit, PFN_cuCtxSetLimit_v3010) \
@@ -333,6 +379,7 @@ typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
     X(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020) \
     X(cuMemAllocHost_v2, PFN_cuMemAllocHost_v3020) \
     X(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050) \
+    X(cuMemHostRegister, PFN_cuMemHostRegister_v4000) \
     X(cuMemFreeHost, PFN_cuMemFreeHost_v2000) \
     X(cuMemHostUnregister, PFN_cuMemHostUnregister_v4000) \
     X(cuMemHostGetFlags, PFN_cuMemHostGetFlags_v2030) \

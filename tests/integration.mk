@@ -19,7 +19,9 @@ integration_tests = \
 	%D%/integration/test_planner \
 	%D%/integration/test_queries \
 	%D%/integration/test_rounds \
+	%D%/integration/test_seldom \
 	%D%/integration/test_streams \
+	%D%/integration/test_submitting \
 	%D%/integration/test_threads \
 	%D%/integration/test_tail \
 	%D%/integration/test_verify \
@@ -135,9 +137,17 @@ EXTRA_%C%_integration_test_planner_DEPENDENCIES = cache/tools/hbmspill-plan$(EXE
 %C%_integration_test_queries_CFLAGS = $(integration_cflags)
 %C%_integration_test_queries_LDADD = $(integration_libs)
 
+%C%_integration_test_seldom_SOURCES = %D%/integration/test_seldom.c
+%C%_integration_test_seldom_CFLAGS = $(integration_cflags)
+%C%_integration_test_seldom_LDADD = $(integration_libs)
+
 %C%_integration_test_streams_SOURCES = %D%/integration/test_streams.c
 %C%_integration_test_streams_CFLAGS = $(integration_cflags)
 %C%_integration_test_streams_LDADD = $(integration_libs)
+
+%C%_integration_test_submitting_SOURCES = %D%/integration/test_submitting.c
+%C%_integration_test_submitting_CFLAGS = $(integration_cflags)
+%C%_integration_test_submitting_LDADD = $(integration_libs)
 
 %C%_integration_test_threads_SOURCES = %D%/integration/test_threads.c
 %C%_integration_test_threads_CFLAGS = $(integration_cflags)

@@ -312,7 +312,8 @@ static void every_function_is_reached(void)
             reached[k] |= calls_of(of, functions[k]) > 0;
     }
     for (unsigned i = 0; i < FUNCTIONS; i++) {
-        ck_assert_msg(documentation(functions[i]) != NULL, "cuda.h documents no errors of %s", functions[i]);
+        ck_assert_msg(documentation(functions[i]) || among_unreached(functions[i]),
+                      "cuda.h documents no errors of %s", functions[i]);
         if (!is_first(i) || reached[i] != among_unreached(functions[i]))
             continue;
         wrong++;

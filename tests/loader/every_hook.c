@@ -42,10 +42,11 @@ static void parameters_of(const char *typedefs, const char *type, char *buffer, 
     snprintf(buffer, size, "%.*s", (int)(end - start), start);
 }
 
-/* Parameters that go by value and do not fit one register: their words are not at a place of their own. */
-static int has_large_value(const char *parameters)
+/* Parameters that go by value and are not in one of the integers' places. */
+static int has_other_value(const char *parameters)
 {
-    return strstr(parameters, "CUipcMemHandle handle") || strstr(parameters, "CUipcEventHandle handle");
+    return strstr(parameters, "CUipcMemHandle handle") || strstr(parameters, "CUipcEventHandle handle") ||
+           strstr(parameters, "float bias") || strstr(parameters, "float minMipmapLevelClamp");
 }
 
 int main(int argc, char **argv)
@@ -88,7 +89,7 @@ int main(int argc, char **argv)
             printf("%s returned %d\n", list[i].name, (int)result);
             failures++;
         }
-        for (size_t k = 0; k < count && !has_large_value(parameters); k++)
+        for (size_t k = 0; k < count && !has_other_value(parameters); k++)
             if ((unsigned int)arguments[k] != 101 + k) {
                 printf("%s: argument %zu of %zu arrived as %lu\n", list[i].name, k, count, arguments[k]);
                 failures++;
