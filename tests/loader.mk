@@ -7,7 +7,7 @@ TESTS += $(loader_unit_tests)
 endif
 check_PROGRAMS += %D%/loader/probe %D%/loader/every_hook %D%/loader/every_version %D%/loader/strange
 TESTS += %D%/loader/check_library.sh
-EXTRA_DIST += %D%/loader/check_library.sh
+EXTRA_DIST += %D%/loader/check_library.sh %D%/loader/hook_table %D%/loader/not_wrapped
 
 %C%_unit_test_options_SOURCES = %D%/unit/test_options.c shim/options.c
 %C%_unit_test_options_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
