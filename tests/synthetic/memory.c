@@ -186,9 +186,22 @@ static CUresult attribute_locked(void *data, CUpointer_attribute attribute, CUde
     }
 }
 
+/*
+ * What is asked of the pointer alone needs no context: "If there is no current CUcontext then
+ * CUDA_ERROR_INVALID_CONTEXT is returned" is said of the address that kernels "running in the current
+ * CUcontext" use, and access is that of "the device associated with the current context". The thread in
+ * which XLA runs what it computes on the host has none and asks for the type.
+ */
+static unsigned about_pointer(CUpointer_attribute attribute)
+{
+    bool of_context =
+        attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER || attribute == CU_POINTER_ATTRIBUTE_ACCESS_FLAGS;
+    return of_context || context_current() ? API_CONTEXT : 0;
+}
+
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    API_ENTER(API_CONTEXT);
+    API_ENTER(about_pointer(attribute));
     if (!data)
         return CUDA_ERROR_INVALID_VALUE;
     driver_acquire();

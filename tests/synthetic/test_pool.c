@@ -371,6 +371,14 @@ START_TEST(pointers_tell_what_they_are)
     OK(cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, global));
     FAILS(cuMemFree(global), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuModuleGetGlobal(&global, &bytes, test_module, "nothing"), CUDA_ERROR_NOT_FOUND);
+    /* What a pointer is does not depend on the thread's context; by what address a kernel in it reaches it
+     * does. */
+    OK(cuCtxSetCurrent(NULL));
+    OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
+    ck_assert_uint_eq(type, CU_MEMORYTYPE_DEVICE);
+    FAILS(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)pageable),
+          CUDA_ERROR_INVALID_VALUE);
+    FAILS(cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, p), CUDA_ERROR_INVALID_CONTEXT);
 }
 END_TEST
 
