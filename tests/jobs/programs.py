@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
+from jax.experimental.compute_on import compute_on
 
 PROGRAMS = {}  # name: (class, function), in the order of this file
 
@@ -541,3 +543,98 @@ def host_round_trip():
     arrays = [normal(n, seed=n) for n in (1, 2, 3, 1023, 1024, 1025, 262144, 300001)]
     arrays += [integers(777, dtype=t) for t in (np.int8, np.uint16, np.int32)]
     return [jax.device_put(a) for a in arrays], [jax.device_put(a) + 0 for a in arrays]
+
+
+# --- memory of the host, pinned: programs that offload by themselves ---
+
+
+def _in(kind):
+    return jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind=kind)
+
+
+@program("exact")
+def pinned_host_round_trip():
+    """There and back, straight from NumPy and from the device; host to host; sizes around pages and the pool's limits."""
+    arrays = [normal(n, seed=n) for n in (1, 1023, 1025, 262143, 262144, 300001)] + [integers(777, dtype=np.int8)]
+    direct = [jax.device_put(a, _in("pinned_host")) for a in arrays]
+    there = [jax.device_put(jax.device_put(a) + 1, _in("pinned_host")) for a in arrays]
+    again = [jax.device_put(a, _in("pinned_host")) for a in direct]
+    back = [jax.device_put(a, _in("device")) * 2 for a in there]
+    assert all(a.sharding.memory_kind == "pinned_host" for a in (*direct, *there, *again))
+    return direct, there, again, back
+
+
+@program("reduction")
+def pinned_host_input():
+    """An argument that stays in host memory is brought in by the program itself; a result stays there."""
+
+    @functools.partial(jax.jit, out_shardings=(_in("device"), _in("pinned_host")))
+    def f(w, x):
+        y = jnp.tanh(x @ jax.device_put(w, _in("device")))
+        return y, y * 2
+
+    w = jax.device_put(normal(300, 200) * 0.1, _in("pinned_host"))
+    found = [f(w, normal(64, 300, seed=seed)) for seed in range(3)]
+    assert all(host.sharding.memory_kind == "pinned_host" for _, host in found)
+    return found
+
+
+@program("reduction")
+def pinned_host_optimizer():
+    """Adam whose moments are in host memory between steps, given and taken there by the step."""
+    host, device = _in("pinned_host"), _in("device")
+
+    def loss(w, x):
+        for matrix in w:
+            x = jnp.tanh(x @ matrix)
+        return jnp.mean(x**2)
+
+    @functools.partial(
+        jax.jit, donate_argnums=(0, 1, 2), in_shardings=(device, host, host, None), out_shardings=(device, host, host)
+    )
+    def step(w, m, v, x):
+        m, v = jax.device_put((m, v), device)
+        gradient = jax.grad(loss)(w, x)
+        m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, gradient)
+        v = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, v, gradient)
+        return jax.tree.map(lambda w, m, v: w - 1e-2 * m / (jnp.sqrt(v) + 1e-3), w, m, v), m, v
+
+    w = jax.device_put([normal(128, 128, seed=i) * 0.1 for i in range(4)], device)
+    m, v = (jax.device_put([np.zeros((128, 128), np.float32)] * 4, host) for _ in range(2))
+    for i in range(4):
+        w, m, v = step(w, m, v, normal(32, 128, seed=9 + i))
+    return w, m, v
+
+
+@program("reduction")
+def offloaded_scan():
+    """A scan over layers whose checkpoints wait for the backward pass in host memory."""
+    policy = jax.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=["carried"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
+
+    @functools.partial(jax.checkpoint, policy=policy, prevent_cse=False)
+    def layer(x, w):
+        x = checkpoint_name(x, "carried")
+        return x + jnp.tanh(x @ w), None
+
+    def loss(ws, x):
+        return jnp.mean(lax.scan(layer, x, ws)[0] ** 2)
+
+    return jax.jit(jax.value_and_grad(loss))(normal(6, 64, 64) * 0.1, normal(256, 64, seed=1))
+
+
+@program("elementwise")
+def compute_on_host():
+    """A part of the program runs on the CPU, between two that run on the device."""
+
+    def f(x):
+        y = x + 1
+        with compute_on("device_host"):
+            y = y * 2 - x
+        return y * 3
+
+    return [jax.jit(f)(normal(3000, seed=seed)) for seed in range(3)]
