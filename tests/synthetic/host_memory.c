@@ -9,6 +9,32 @@
 
 #include <sys/mman.h>
 
+enum { HOST_PAGE = 4096 };
+
+static uint64_t pinned_now, pinned_peak;
+
+void pinned_bytes_locked(int64_t bytes)
+{
+    pinned_now += (uint64_t)bytes;
+    if (pinned_now > pinned_peak)
+        pinned_peak = pinned_now;
+}
+
+/* Two ranges that were registered may have a page in common; it is counted for each. */
+void pinned_range_locked(const struct range *range, bool ends)
+{
+    uint64_t first = range->base / HOST_PAGE * HOST_PAGE;
+    int64_t bytes = (int64_t)(round_up(range->base + range->size, HOST_PAGE) - first);
+    if (range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED)
+        pinned_bytes_locked(ends ? -bytes : bytes);
+}
+
+void pinned_read_locked(uint64_t *now, uint64_t *peak)
+{
+    *now = pinned_now;
+    *peak = pinned_peak;
+}
+
 static void pinning_locked(size_t size)
 {
     clock_charge_locked((double)size * options.size_scale * MACHINE_HOST_PIN_BYTE);
@@ -16,7 +42,7 @@ static void pinning_locked(size_t size)
 
 static CUresult allocate(void **out, size_t size, unsigned flags, enum range_kind kind)
 {
-    size_t bytes = round_up(size, 4096);
+    size_t bytes = round_up(size, HOST_PAGE);
     if (bytes < size)
         return CUDA_ERROR_OUT_OF_MEMORY;
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -86,7 +112,7 @@ CUresult host_memory_free(void *p)
         range = range_find_locked(address);
     }
     if (range && range->base == address && (range->kind == RANGE_HOST || range->kind == RANGE_MANAGED)) {
-        size_t bytes = round_up(range->size, 4096);
+        size_t bytes = round_up(range->size, HOST_PAGE);
         range_remove_locked(range);
         munmap(p, bytes);
         result = CUDA_SUCCESS;
@@ -101,7 +127,7 @@ void host_memory_destroy_locked(CUcontext ctx)
     struct range *range;
     while ((range = range_host_of_locked(ctx))) {
         void *p = (void *)(uintptr_t)range->base;
-        size_t bytes = range->kind == RANGE_REGISTERED ? 0 : round_up(range->size, 4096);
+        size_t bytes = range->kind == RANGE_REGISTERED ? 0 : round_up(range->size, HOST_PAGE);
         range_remove_locked(range);
         if (bytes)
             munmap(p, bytes);

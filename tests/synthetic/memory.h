@@ -141,6 +141,15 @@ enum place { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE, PLACE_NOWHERE };
 /* What a pointer is. PLACE_NOWHERE: a device address without allocation. */
 enum place place_of_locked(uint64_t address, uint64_t size);
 
+/* ---- host_memory.c ---- */
+
+/* A range begins or ends: where it is page-locked, its whole pages are counted. */
+void pinned_range_locked(const struct range *range, bool ends);
+/* Bytes of handles of host memory that are made or, below 0, are gone. */
+void pinned_bytes_locked(int64_t bytes);
+/* Bytes that are page-locked, and the most that ever were. */
+void pinned_read_locked(uint64_t *now, uint64_t *peak);
+
 /* ---- memory_vmm.c ---- */
 /* Handles not released as often as they were made or retained, and reservations. */
 void vmm_live_locked(size_t *handles, size_t *reservations);

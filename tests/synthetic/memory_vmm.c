@@ -46,6 +46,8 @@ static void handle_drop(struct handle *handle)
     if (handle->refs || handle->mappings)
         return;
     frames_give_locked(frames_of(handle->space), (uint32_t)(handle->size / PAGE), handle->frames);
+    if (handle->space == SPACE_HOST)
+        pinned_bytes_locked(-(int64_t)handle->size);
     handles[handle->id - HANDLE_BASE] = NULL;
     free(handle->frames);
     free(handle);
@@ -201,8 +203,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmem
     handle->id = HANDLE_BASE + handle_count;
     handles[handle_count++] = handle;
     *out = handle->id;
-    if (space == SPACE_HOST)
+    if (space == SPACE_HOST) {
         clock_charge_locked((double)size * options.size_scale * MACHINE_HOST_PIN_BYTE);
+        pinned_bytes_locked((int64_t)size);
+    }
     driver_release();
     return CUDA_SUCCESS;
 fail:

@@ -77,6 +77,7 @@ struct range *range_add_locked(const struct range *range)
     count++;
     pthread_rwlock_unlock(&range_lock);
     record_range_new_locked(copy);
+    pinned_range_locked(copy, false);
     return copy;
 }
 
@@ -88,6 +89,7 @@ void range_remove_locked(struct range *range)
     count--;
     pthread_rwlock_unlock(&range_lock);
     record_range_gone_locked(range);
+    pinned_range_locked(range, true);
     forget(range);
 }
 

@@ -118,7 +118,11 @@ static void write_held(FILE *f)
         {"host_allocations", ranges_live_locked(RANGE_HOST)},
         {"registrations", ranges_live_locked(RANGE_REGISTERED)},
     };
+    uint64_t pinned, peak_pinned;
+    pinned_read_locked(&pinned, &peak_pinned);
     driver_release();
+    fprintf(f, ",\n  \"peak_pinned_bytes\": %llu,\n  \"pinned_bytes\": %llu", (unsigned long long)peak_pinned,
+            (unsigned long long)pinned);
     const char *separator = "";
     fprintf(f, ",\n  \"held\": {");
     for (size_t i = 0; i < ARRAY_SIZE(held); i++) {
