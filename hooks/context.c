@@ -7,19 +7,14 @@
 #include "hooks/trace.h"
 #include "hooks/window.h"
 
-static void gone(struct gpu *gpu)
-{
-    pinned_context_gone(gpu);
-    host_forget(gpu);
-}
-
 static void destroyed(CUcontext context)
 {
     struct gpu *gpu;
 
     for (unsigned i = 0; (gpu = gpu_at(i)); i++)
         if (gpu->context == context)
-            gone(gpu);
+            pinned_context_gone(gpu);
+    host_forget(context);
 }
 
 /* Of a device: reset, or given back by the last who had it. */
@@ -33,7 +28,7 @@ static void primary_gone(CUdevice device, bool reset)
         return;
     if (reset ||
         (hbmspill_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && !active))
-        gone(gpu);
+        destroyed(gpu->context);
 }
 
 #define CONTEXT_HOOK(symbol, parameter, argument, after)                                                     \

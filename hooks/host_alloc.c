@@ -124,10 +124,18 @@ static bool from_pool(void **memory, size_t size, unsigned flags)
     return true;
 }
 
-/* Around a call of the driver's that pins size bytes at *memory. */
-#define COUNTED(at, bytes, call)                                                                             \
+static CUcontext current_context(void)
+{
+    CUcontext context = NULL;
+
+    return hbmspill_real.cuCtxGetCurrent && hbmspill_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context
+                                                                                                    : NULL;
+}
+
+/* Around a call of the driver's that pins size bytes at *memory, which are in so many whole pages. */
+#define COUNTED(at, bytes, pages, call)                                                                      \
     ({                                                                                                       \
-        struct pinned counted = {.size = (bytes), .counted = extent_round(bytes)};                           \
+        struct pinned counted = {.size = (bytes), .counted = (pages), .context = current_context()};         \
         CUresult counted_status;                                                                             \
         count_native(counted.counted);                                                                       \
         counted_status = (call);                                                                             \
@@ -145,7 +153,7 @@ CUresult hook_cuMemHostAlloc(void **memory, size_t size, unsigned flags)
     pinned_tick();
     if (from_pool(memory, size, flags))
         return CUDA_SUCCESS;
-    return COUNTED(*memory, size, hbmspill_real.cuMemHostAlloc(memory, size, flags));
+    return COUNTED(*memory, size, extent_round(size), hbmspill_real.cuMemHostAlloc(memory, size, flags));
 }
 
 CUresult hook_cuMemAllocHost_v2(void **memory, size_t size)
@@ -156,7 +164,7 @@ CUresult hook_cuMemAllocHost_v2(void **memory, size_t size)
     pinned_tick();
     if (from_pool(memory, size, 0))
         return CUDA_SUCCESS;
-    return COUNTED(*memory, size, hbmspill_real.cuMemAllocHost_v2(memory, size));
+    return COUNTED(*memory, size, extent_round(size), hbmspill_real.cuMemAllocHost_v2(memory, size));
 }
 
 static CUresult registered(PFN_cuMemHostRegister_v6050 real, void *memory, size_t size, unsigned flags)
@@ -167,7 +175,7 @@ static CUresult registered(PFN_cuMemHostRegister_v6050 real, void *memory, size_
         return real(memory, size, flags);
     free_kept();
     pinned_tick();
-    return COUNTED(memory, size + before, real(memory, size, flags));
+    return COUNTED(memory, size, extent_round(size + before), real(memory, size, flags));
 }
 
 CUresult hook_cuMemHostRegister(void *memory, size_t size, unsigned flags)
@@ -184,12 +192,19 @@ CUresult hook_cuMemHostRegister_v2(void *memory, size_t size, unsigned flags)
  */
 static CUresult may_give_back(void)
 {
+    struct budget *budget = host_memory_budget();
     void *page;
-    CUresult status = hbmspill_real.cuMemHostAlloc(&page, 1, 0);
+    CUresult status;
 
-    if (status == CUDA_ERROR_OUT_OF_MEMORY)
-        return CUDA_SUCCESS; /* it is not against it */
-    return status == CUDA_SUCCESS ? hbmspill_real.cuMemFreeHost(page) : status;
+    budget_take_anyway(budget, extent_page());
+    status = hbmspill_real.cuMemHostAlloc(&page, 1, 0);
+    if (status == CUDA_SUCCESS) {
+        status = hbmspill_real.cuMemFreeHost(page);
+        if (status != CUDA_SUCCESS)
+            return status; /* it is pinned still */
+    }
+    budget_give(budget, extent_page());
+    return status == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : status; /* it is not against it */
 }
 
 /*

@@ -16,8 +16,7 @@
 CUresult host_attribute(void *value, CUpointer_attribute attribute, uint64_t address);
 /* The allocation from the pool that an address lies in. */
 bool host_range(uint64_t address, uint64_t *base, uint64_t *size);
-/* A context went: what was pinned in it is the job's no longer. */
-struct gpu;
-void host_forget(struct gpu *gpu);
+/* A context went: what was pinned in it is neither pinned nor the job's any longer. */
+void host_forget(CUcontext context);
 
 #endif

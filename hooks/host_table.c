@@ -1,6 +1,7 @@
 #include "hooks/host_table.h"
 #include "hooks/counters.h"
 #include "hooks/host_alloc.h"
+#include "hooks/host_memory.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,19 +152,21 @@ struct pinned *host_kept(void)
     return kept;
 }
 
-void host_forget(struct gpu *gpu)
+void host_forget(CUcontext context)
 {
     pthread_mutex_lock(&lock);
     for (size_t at = count; at-- > 0;) {
         struct pinned *pinned = table[at];
 
-        if (pinned->gpu == gpu) {
-            take_out(at);
-            free(pinned);
-        }
+        if (pinned->context != context)
+            continue;
+        take_out(at);
+        if (!pinned->gpu) /* the pool's leaves with the pool */
+            budget_give(host_memory_budget(), pinned->counted);
+        free(pinned);
     }
     for (struct pinned **link = &given_back, *pinned; (pinned = *link) != NULL;) {
-        if (pinned->gpu != gpu) {
+        if (pinned->context != context) {
             link = &pinned->next;
             continue;
         }

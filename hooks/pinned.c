@@ -76,8 +76,6 @@ static int pin(void *ctx, void *memory, uint64_t size)
     struct gpu *gpu = ctx;
     int error;
 
-    if (atomic_load(&gpu->pinned.lost))
-        return -EIO;
     error = CALL(gpu, cuMemHostRegister_v2(memory, size, CU_MEMHOSTREGISTER_PORTABLE));
     if (!error)
         held_add(registrations, 1);
@@ -90,7 +88,7 @@ static int pin(void *ctx, void *memory, uint64_t size)
 static int unpin(void *ctx, void *memory)
 {
     struct gpu *gpu = ctx;
-    int error = atomic_load(&gpu->pinned.lost) ? 0 : CALL(gpu, cuMemHostUnregister(memory));
+    int error = CALL(gpu, cuMemHostUnregister(memory));
 
     if (!error)
         held_add(registrations, -1);
@@ -213,6 +211,8 @@ int pinned_alloc(struct gpu *gpu, uint64_t size, void **out)
 
     if (!has_pool(gpu))
         return -ENOTSUP;
+    if (atomic_load(&gpu->pinned.lost)) /* what is idle is not pinned any more */
+        return -EIO;
     error = pool_alloc(gpu->pinned.pool, size, out);
     if (error != -ENOSPC)
         return error;
@@ -225,6 +225,7 @@ int pinned_alloc(struct gpu *gpu, uint64_t size, void **out)
 /* The driver's own memory, where it registers none. */
 struct native {
     void *memory;
+    const struct gpu *gpu;
     uint64_t size;
     UT_hash_handle hh;
 };
@@ -239,6 +240,7 @@ int pinned_native_alloc(struct gpu *gpu, uint64_t size, unsigned flags, void **o
 
     if (!native)
         return -ENOMEM;
+    native->gpu = gpu;
     native->size = extent_round(size);
     error = budget_take(pinned_budget(), native->size);
     if (error) {
@@ -315,9 +317,31 @@ uint64_t pinned_room(void)
     return room;
 }
 
+/* The driver has freed them. */
+static void forget_natives(const struct gpu *gpu)
+{
+    struct native *native, *next;
+
+    pthread_mutex_lock(&native_lock);
+    HASH_ITER(hh, natives, native, next)
+    {
+        if (native->gpu != gpu)
+            continue;
+        held_add(host_allocations, -1);
+        budget_give(pinned_budget(), native->size);
+        HASH_DEL(natives, native);
+        free(native);
+    }
+    pthread_mutex_unlock(&native_lock);
+}
+
 void pinned_context_gone(struct gpu *gpu)
 {
-    atomic_store(&gpu->pinned.lost, true);
+    if (atomic_exchange(&gpu->pinned.lost, true))
+        return;
+    if (gpu->pinned.pool)
+        held_add(registrations, -(int64_t)pool_forget(gpu->pinned.pool));
+    forget_natives(gpu);
 }
 
 uint64_t pinned_registrations(void)

@@ -56,19 +56,42 @@ void extent_unreserve(void *memory, size_t size)
     munmap(memory, size);
 }
 
+/* False: it went while it was being pinned. */
+static bool note_pinned(struct extent_source *source, size_t size)
+{
+    bool lost;
+
+    pthread_mutex_lock(&source->lock);
+    lost = source->lost;
+    if (!lost) {
+        source->registrations++;
+        source->pinned += size;
+    }
+    pthread_mutex_unlock(&source->lock);
+    return !lost;
+}
+
+static bool is_lost(struct extent_source *source)
+{
+    bool lost;
+
+    pthread_mutex_lock(&source->lock);
+    lost = source->lost;
+    pthread_mutex_unlock(&source->lock);
+    return lost;
+}
+
 int extent_pin(struct extent_source *source, void *memory, size_t size)
 {
-    int error = budget_take(source->budget, size);
+    int error = is_lost(source) ? -EIO : budget_take(source->budget, size);
 
     if (error)
         return error;
     error = touch_first(memory, size, source->threads ? source->threads : touch_threads(size));
     if (!error)
         error = source->ops->pin(source->ops->ctx, memory, size);
-    if (!error) {
-        atomic_fetch_add(&source->registrations, 1);
+    if (!error && note_pinned(source, size))
         return 0;
-    }
     (void)madvise(memory, size, MADV_DONTNEED);
     budget_give(source->budget, size);
     if (error == -ENOMEM) {
@@ -78,17 +101,43 @@ int extent_pin(struct extent_source *source, void *memory, size_t size)
         if (budget_lower(source->budget, pinned + size - extent_page()) && source->ops->refused)
             source->ops->refused(source->ops->ctx, pinned, size);
     }
-    return error;
+    return error ? error : -EIO;
 }
 
 int extent_unpin(struct extent_source *source, void *memory, size_t size)
 {
-    int error = source->ops->unpin(source->ops->ctx, memory);
+    int error = is_lost(source) ? 0 : source->ops->unpin(source->ops->ctx, memory);
 
     if (error)
         return error;
-    atomic_fetch_sub(&source->registrations, 1);
     (void)madvise(memory, size, MADV_DONTNEED);
-    budget_give(source->budget, size);
+    pthread_mutex_lock(&source->lock);
+    if (!source->lost) {
+        source->registrations--;
+        source->pinned -= size;
+        budget_give(source->budget, size);
+    }
+    pthread_mutex_unlock(&source->lock);
     return 0;
+}
+
+uint64_t extent_forget(struct extent_source *source)
+{
+    uint64_t gone;
+
+    pthread_mutex_lock(&source->lock);
+    gone = source->registrations;
+    budget_give(source->budget, source->pinned);
+    source->registrations = source->pinned = 0;
+    source->lost = true;
+    pthread_mutex_unlock(&source->lock);
+    return gone;
+}
+
+void extent_usage(struct extent_source *source, uint64_t *registrations, uint64_t *pinned)
+{
+    pthread_mutex_lock(&source->lock);
+    *registrations = source->registrations;
+    *pinned = source->pinned;
+    pthread_mutex_unlock(&source->lock);
 }

@@ -9,6 +9,7 @@
 #define HBMSPILL_PINNED_EXTENT_H
 
 #include "pinned/budget.h"
+#include <pthread.h>
 #include <stddef.h>
 
 /*
@@ -28,7 +29,9 @@ struct extent_source {
     struct budget *budget;
     int node;                       /* NUMA node, -1: wherever the system likes */
     unsigned threads;               /* for the first touch; 0: as many as the size is worth */
-    _Atomic uint64_t registrations; /* ranges now pinned */
+    pthread_mutex_t lock;           /* guards what is below; a leaf */
+    uint64_t registrations, pinned; /* ranges now pinned, and their bytes in the budget */
+    bool lost;                      /* whoever pinned has unpinned all of it, and pins no more */
 };
 
 size_t extent_page(void);
@@ -45,5 +48,12 @@ void extent_unreserve(void *memory, size_t size);
 int extent_pin(struct extent_source *source, void *memory, size_t size);
 /* Unpinned, and the memory given back; the address space stays. An error: it is pinned as before. */
 int extent_unpin(struct extent_source *source, void *memory, size_t size);
+/*
+ * All that was pinned is so no more, without being asked to: it leaves the budget, and pin_ops are not called
+ * again. Returns how many ranges that were.
+ */
+uint64_t extent_forget(struct extent_source *source);
+/* Ranges now pinned, and their bytes. */
+void extent_usage(struct extent_source *source, uint64_t *registrations, uint64_t *pinned);
 
 #endif

@@ -27,7 +27,7 @@ struct pool {
     pthread_mutex_t lock; /* guards what is below; a leaf */
     struct piece *live;   /* by address */
     struct piece *idle;   /* ranges, the one idle for longest first */
-    uint64_t large, idle_bytes, asked, made, reused;
+    uint64_t idle_bytes, asked, made, reused;
 };
 
 int pool_create(const struct pool_config *config, struct pool **out)
@@ -39,6 +39,7 @@ int pool_create(const struct pool_config *config, struct pool **out)
         return -ENOMEM;
     pool->source = (struct extent_source){
         .ops = config->ops, .budget = config->budget, .node = config->node, .threads = config->threads};
+    pthread_mutex_init(&pool->source.lock, NULL);
     pool->clock = config->clock;
     pthread_mutex_init(&pool->lock, NULL);
     error = small_create(&pool->source, &pool->small);
@@ -75,17 +76,15 @@ static bool give_back(struct pool *pool, struct piece *piece)
 
     if (!error)
         extent_unreserve(piece->memory, piece->size);
-    pthread_mutex_lock(&pool->lock);
-    if (error) {
-        piece->stuck = true;
-        DL_APPEND(pool->idle, piece);
-    } else {
-        pool->large -= piece->size;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    if (!error)
+    if (!error) {
         free(piece);
-    return !error;
+        return true;
+    }
+    pthread_mutex_lock(&pool->lock);
+    piece->stuck = true;
+    DL_APPEND(pool->idle, piece);
+    pthread_mutex_unlock(&pool->lock);
+    return false;
 }
 
 /*
@@ -161,9 +160,6 @@ static int make_large(struct pool *pool, struct piece *piece)
         extent_unreserve(piece->memory, piece->size);
         return error;
     }
-    pthread_mutex_lock(&pool->lock);
-    pool->large += piece->size;
-    pthread_mutex_unlock(&pool->lock);
     return 0;
 }
 
@@ -245,18 +241,18 @@ int pool_free(struct pool *pool, void *memory)
     return 0;
 }
 
+uint64_t pool_forget(struct pool *pool)
+{
+    return extent_forget(&pool->source);
+}
+
 void pool_usage(struct pool *pool, struct pool_usage *usage)
 {
-    uint64_t slabs = small_pinned(pool->small);
-
     pthread_mutex_lock(&pool->lock);
-    *usage = (struct pool_usage){.pinned = pool->large + slabs,
-                                 .idle = pool->idle_bytes,
-                                 .asked = pool->asked,
-                                 .made = pool->made,
-                                 .reused = pool->reused,
-                                 .registrations = atomic_load(&pool->source.registrations)};
+    *usage = (struct pool_usage){
+        .idle = pool->idle_bytes, .asked = pool->asked, .made = pool->made, .reused = pool->reused};
     pthread_mutex_unlock(&pool->lock);
+    extent_usage(&pool->source, &usage->registrations, &usage->pinned);
 }
 
 struct where {

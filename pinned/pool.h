@@ -42,6 +42,10 @@ int pool_free(struct pool *pool, void *memory);
 /* Gives back what has been idle for so long, up to so many bytes; returns the bytes. */
 uint64_t pool_trim(struct pool *pool, uint64_t idle_for, uint64_t bytes);
 
+/* Who pinned has unpinned all of it: nothing of the pool is in the budget any more, and it gives nothing out
+ * but what is idle. Returns how many ranges that were (extent.h). */
+uint64_t pool_forget(struct pool *pool);
+
 struct pool_usage {
     uint64_t pinned;        /* bytes in the budget on this pool's behalf */
     uint64_t idle;          /* of these, what a trim gives back at least */

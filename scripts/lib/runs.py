@@ -184,6 +184,8 @@ def disagreements(run, hbm):
     for kind in ("h2d_bytes", "d2h_bytes", "d2d_bytes", "h2h_bytes"):
         seen = stats[kind] + sum(stats[name] for name in moved.get(kind, ()))
         agree(kind, report[kind], max(seen, report[kind]) if whole and kind == "d2d_bytes" else seen)
+    for what in ("pinned_bytes", "peak_pinned_bytes"):
+        agree(what, report[what], stats[what])
     # Of these a job with JAX's allocator has none of its own.
     handles = stats["held_frames"] + stats["held_host_handles"]
     agree("handles at exit", report["held"]["held_handles"], handles)

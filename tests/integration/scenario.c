@@ -211,6 +211,15 @@ void outcome_check_held(const struct outcome *of, bool all_freed)
         ck_assert_msg(outcome_number(of->statistics, freed[i]) == 0, "%s: %s", freed[i], of->statistics);
 }
 
+/* Every pinned byte is in the account, once, before it is pinned and until it is not any more. */
+static void check_pinned(const struct outcome *of)
+{
+    ck_assert_uint_eq(outcome_number(of->statistics, "pinned_bytes"),
+                      outcome_number(of->report, "pinned_bytes"));
+    ck_assert_uint_ge(outcome_number(of->statistics, "peak_pinned_bytes"),
+                      outcome_number(of->report, "peak_pinned_bytes"));
+}
+
 static void look_at(const struct scenario *scenario, const struct outcome *of, bool without)
 {
     ck_assert_msg(of->status == 0, "status %d", of->status);
@@ -226,6 +235,8 @@ static void look_at(const struct scenario *scenario, const struct outcome *of, b
         ck_assert_uint_gt(outcome_number(of->statistics, "evictions"), 0);
     if (*of->statistics)
         outcome_check_held(of, false);
+    if (*of->statistics)
+        check_pinned(of);
     if (scenario->inspect)
         scenario->inspect(of);
 }

@@ -352,10 +352,13 @@ static void with_the_context(void)
     CUpointer_attribute type = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
     unsigned value;
     CUcontext context;
-    void *host;
+    void *host, *combined;
+    static char own[3 * 4096];
 
     cuda_start();
     CU(cuMemHostAlloc(&host, BYTES, 0));
+    CU(cuMemHostAlloc(&combined, BYTES, CU_MEMHOSTALLOC_WRITECOMBINED));
+    CU(cuMemHostRegister(own + 4000, 200, 0)); /* in two pages */
     REQUIRE(ATTRIBUTE(CUcontext, CONTEXT, device_of(host)) == job_context());
     CU(cuDevicePrimaryCtxReset(0));
     CU(cuDevicePrimaryCtxRetain(&context, 0));

@@ -139,7 +139,8 @@ static void first_and_reused(size_t size)
 
 static uint64_t touch(size_t size, unsigned threads)
 {
-    struct extent_source source = {.budget = &budget, .ops = &ops, .node = -1};
+    struct extent_source source = {
+        .budget = &budget, .ops = &ops, .node = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
     char *memory = extent_reserve(&source, size);
     uint64_t begin, took;
 
