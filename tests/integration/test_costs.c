@@ -217,10 +217,92 @@ static void silent(const struct outcome *of)
     ck_assert_ptr_null(strstr(of->err, "allocated in"));
 }
 
+/* Copies one way, of memory that is never spilled, and when each of them ended. */
+enum { OWN = 512 << 10, COPIES = 500 };
+struct own_copies {
+    CUstream stream;
+    CUevent ended[COPIES + 1];
+};
+
+static void queue_own(struct own_copies *own, CUdeviceptr at, void *host, bool out)
+{
+    CU(cuStreamCreate(&own->stream, CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i <= COPIES; i++) {
+        CU(cuEventCreate(&own->ended[i], CU_EVENT_DEFAULT));
+        if (i && out)
+            CU(cuMemcpyDtoHAsync(host, at, OWN, own->stream));
+        else if (i)
+            CU(cuMemcpyHtoDAsync(at, host, OWN, own->stream));
+        CU(cuEventRecord(own->ended[i], own->stream));
+    }
+}
+
+static float between(CUevent begin, CUevent end)
+{
+    float milliseconds;
+
+    CU(cuEventElapsedTime(&milliseconds, begin, end));
+    return milliseconds;
+}
+
+/*
+ * An engine takes turns between streams, so a copy of the job's own waits for one of the library's, 4 MiB at
+ * 10 GB/s, and one of the library's for one of the job's, however many are queued.
+ */
+static void none_starves(const struct own_copies *own, CUevent swapped)
+{
+    unsigned meanwhile = 0;
+
+    CU(cuStreamSynchronize(own->stream));
+    for (unsigned i = 0; i < COPIES; i++) {
+        float took = between(own->ended[i], own->ended[i + 1]);
+
+        REQUIRE(took <= 1.2, "copy %u took %f ms", i, (double)took);
+        meanwhile += between(own->ended[i + 1], swapped) > 0;
+    }
+    REQUIRE(meanwhile >= 15, "%u of the job's copies ended while memory was swapped", meanwhile);
+    REQUIRE(meanwhile < COPIES, "all of the job's copies ended first");
+}
+
+static void own_copies_beside(void)
+{
+    static struct own_copies out, in;
+    CUdeviceptr at[10], small[2];
+    CUstream stream;
+    CUevent swapped;
+    void *host[2];
+
+    cuda_start();
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CU(cuEventCreate(&swapped, CU_EVENT_DEFAULT));
+    for (unsigned i = 0; i < 2; i++) {
+        CU(cuMemAlloc(&small[i], OWN));
+        CU(cuMemHostAlloc(&host[i], OWN, 0));
+        memset(host[i], 5, OWN);
+    }
+    CU(cuMemsetD8(small[0], 3, OWN));
+    CU(cuCtxSynchronize());
+    for (unsigned i = 0; i < 10; i++)
+        CU(cuMemAllocAsync(&at[i], BYTES, stream));
+    cycle(at, 10, 3, stream); /* from here on no memory is pinned */
+    queue_own(&out, small[0], host[0], true);
+    queue_own(&in, small[1], host[1], false);
+    for (unsigned i = 0; i < 30; i++)
+        job_fill(at[i % 10], WORDS, 100 + i, stream);
+    CU(cuEventRecord(swapped, stream));
+    none_starves(&out, swapped);
+    none_starves(&in, swapped);
+    REQUIRE(((char *)host[0])[OWN - 1] == 3);
+    for (unsigned i = 0; i < 10; i++)
+        CHECK_WORDS(at[i], WORDS, 120 + i);
+}
+
 static const struct scenario scenarios[] = {
     {"link_measured", short_of_memory, SCENARIO_SPILLS, NULL, "HBMSPILL_LOG=info", measured},
     {"link_modelled", short_of_memory, SCENARIO_SPILLS | SCENARIO_ONCE | SCENARIO_NOT_NATIVE, NULL,
      "HBMSPILL_LOG=info HBMSPILL_WINDOW=off SYNTHETIC_GPU_LINK=40,30,20,10", as_modelled},
+    {"link_shared", own_copies_beside, SCENARIO_SPILLS | SCENARIO_ONCE | SCENARIO_NOT_NATIVE, NULL,
+     "HBMSPILL_WINDOW=off SYNTHETIC_GPU_LINK=40,30,20,10", NULL},
     {"link_fits", fits, 0, NULL, NULL, pays_nothing},
     /* one stream in job_flush, two of the cache, one of the job; then the measurement's */
     {"link_refused", short_of_memory, SCENARIO_SPILLS | SCENARIO_NOT_NATIVE, NULL,
