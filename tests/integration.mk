@@ -19,6 +19,7 @@ integration_tests = \
 	%D%/integration/test_planner \
 	%D%/integration/test_queries \
 	%D%/integration/test_rounds \
+	%D%/integration/test_runtime_host \
 	%D%/integration/test_seldom \
 	%D%/integration/test_streams \
 	%D%/integration/test_submitting \
@@ -136,6 +137,17 @@ EXTRA_%C%_integration_test_planner_DEPENDENCIES = cache/tools/hbmspill-plan$(EXE
 %C%_integration_test_queries_SOURCES = %D%/integration/test_queries.c
 %C%_integration_test_queries_CFLAGS = $(integration_cflags)
 %C%_integration_test_queries_LDADD = $(integration_libs)
+
+# The CUDA runtime as it is linked into programs, and as a library.
+check_LTLIBRARIES += %D%/integration/runtime_host.la
+%C%_integration_runtime_host_la_SOURCES = %D%/integration/runtime_host.c
+%C%_integration_runtime_host_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%C%_integration_runtime_host_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+%C%_integration_test_runtime_host_SOURCES = %D%/integration/test_runtime_host.c %D%/integration/runtime_host.c
+%C%_integration_test_runtime_host_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DRUNTIME_LIBRARY='"$(abs_top_builddir)/%D%/integration/.libs/runtime_host.so"'
+%C%_integration_test_runtime_host_CFLAGS = $(integration_cflags)
+%C%_integration_test_runtime_host_LDADD = $(integration_libs)
 
 %C%_integration_test_seldom_SOURCES = %D%/integration/test_seldom.c
 %C%_integration_test_seldom_CFLAGS = $(integration_cflags)
