@@ -74,7 +74,6 @@ static const struct attribute attributes[] = {
     A(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1),
     A(READ_ONLY_HOST_REGISTER_SUPPORTED, 1),
     A(MEMORY_POOLS_SUPPORTED, 1),
-    A(HOST_NUMA_ID, 0),
     A(HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
     A(NUMA_ID, -1),
 };
@@ -96,6 +95,8 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     if (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED &&
         options.host_vmm == HOST_VMM_OFF)
         *value = 0;
+    if (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID)
+        *value = options.host_node;
     if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
         *value += dev;
     return CUDA_SUCCESS;

@@ -167,6 +167,7 @@ void context_fail_locked(CUcontext ctx, CUresult error);
 
 /* ---- configuration, from the environment (options.c) ---- */
 
+enum { MAX_HOST_NODES = 8 };
 enum schedule_kind { SCHEDULE_EAGER, SCHEDULE_LAZY, SCHEDULE_RANDOM };
 
 struct options {
@@ -178,11 +179,12 @@ struct options {
     const char *report;
     enum host_vmm {
         HOST_VMM_ON,
-        HOST_VMM_OFF,     /* the device does not support it, and says so */
-        HOST_VMM_UNKNOWN, /* it does, but the driver is older than the attribute that says so */
-        HOST_VMM_REFUSED, /* the process may not, as in containers without the right to bind memory */
-    } host_vmm;           /* HOST_NUMA handles of cuMemCreate */
-    bool clock;           /* keep virtual time */
+        HOST_VMM_OFF,          /* the device does not support it, and says so */
+        HOST_VMM_UNKNOWN,      /* it does, but the driver is older than the attribute that says so */
+        HOST_VMM_REFUSED,      /* the process may not, as in containers without the right to bind memory */
+    } host_vmm;                /* HOST_NUMA handles of cuMemCreate */
+    int host_nodes, host_node; /* NUMA nodes of the host, and the one closest to every device */
+    bool clock;                /* keep virtual time */
     double link_in, link_out, link_in_both, link_out_both; /* bytes a second */
     char link_name[64];
     double compute_scale; /* kernels take so many times as long */

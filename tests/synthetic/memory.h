@@ -153,6 +153,8 @@ void pinned_read_locked(uint64_t *now, uint64_t *peak);
 /* ---- memory_vmm.c ---- */
 /* Handles not released as often as they were made or retained, and reservations. */
 void vmm_live_locked(size_t *handles, size_t *reservations);
+/* Handles of host memory, by the node they are on. */
+void vmm_host_nodes_locked(size_t live[MAX_HOST_NODES]);
 
 /* ---- what pieces of memory remember: touches.c, defined.c ---- */
 

@@ -62,6 +62,14 @@ void vmm_live_locked(size_t *live_handles, size_t *live_reservations)
         ++*live_reservations;
 }
 
+void vmm_host_nodes_locked(size_t live[MAX_HOST_NODES])
+{
+    memset(live, 0, MAX_HOST_NODES * sizeof(live[0]));
+    for (uint64_t i = 0; i < handle_count; i++)
+        if (handles[i] && handles[i]->prop.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+            live[handles[i]->prop.location.id]++;
+}
+
 static CUresult prop_check(const CUmemAllocationProp *prop, uint8_t *space)
 {
     if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
@@ -78,15 +86,15 @@ static CUresult prop_check(const CUmemAllocationProp *prop, uint8_t *space)
         *space = (uint8_t)prop->location.id;
         return CUDA_SUCCESS;
     case CU_MEM_LOCATION_TYPE_HOST:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
         *space = SPACE_HOST;
         return CUDA_SUCCESS;
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-        if (prop->location.id != 0)
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA: /* "id must specify the NUMA ID of the CPU" */
+        if (prop->location.id < 0 || prop->location.id >= options.host_nodes)
             return CUDA_ERROR_INVALID_VALUE;
         *space = SPACE_HOST;
         return CUDA_SUCCESS;
-    default:
+    default: /* "Specifying CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT [..] will result in
+                CUDA_ERROR_INVALID_VALUE" */
         return CUDA_ERROR_INVALID_VALUE;
     }
 }

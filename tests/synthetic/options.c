@@ -1,7 +1,7 @@
 /*
  * options.c - the environment of the synthetic GPU: SYNTHETIC_GPU_HBM, _SCHEDULE, _REPORT, _DEVICES,
- * _HOST_VMM, and those of virtual time: _CLOCK, _LINK, _COMPUTE_SCALE, _SIZE_SCALE, _DRIVER_SCALE, _RECORD,
- * _HISTORY.
+ * _HOST_VMM, _HOST_NODES, and those of virtual time: _CLOCK, _LINK, _COMPUTE_SCALE, _SIZE_SCALE,
+ * _DRIVER_SCALE, _RECORD, _HISTORY.
  * (_FAULT is read in api.c; _DUMP names a file for PTX that is refused, in module.c.) A value that is not
  * understood stops the process: a test must not run on another machine than it asked for.
  */
@@ -18,6 +18,7 @@ struct options options = {
     .schedule = SCHEDULE_EAGER,
     .schedule_name = "eager",
     .devices = 1,
+    .host_nodes = 1,
     .compute_scale = 1,
     .size_scale = 1,
     .driver_scale = 1,
@@ -172,6 +173,14 @@ void options_read(void)
         if (kind == ARRAY_SIZE(kinds))
             refuse("SYNTHETIC_GPU_HOST_VMM", text, "on, off, unknown or refused");
         options.host_vmm = (enum host_vmm)kind;
+    }
+    text = getenv("SYNTHETIC_GPU_HOST_NODES");
+    if (text && *text) {
+        char rest;
+        if (sscanf(text, "%d,%d%c", &options.host_nodes, &options.host_node, &rest) != 2 ||
+            options.host_nodes < 1 || options.host_nodes > MAX_HOST_NODES || options.host_node < 0 ||
+            options.host_node >= options.host_nodes)
+            refuse("SYNTHETIC_GPU_HOST_NODES", text, "COUNT,NEAREST: 1 to 8 nodes, and the nearest of them");
     }
     text = getenv("SYNTHETIC_GPU_REPORT");
     if (text && *text)

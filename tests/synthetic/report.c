@@ -119,10 +119,16 @@ static void write_held(FILE *f)
         {"registrations", ranges_live_locked(RANGE_REGISTERED)},
     };
     uint64_t pinned, peak_pinned;
+    size_t on_node[MAX_HOST_NODES];
+    vmm_host_nodes_locked(on_node);
     pinned_read_locked(&pinned, &peak_pinned);
     driver_release();
     fprintf(f, ",\n  \"peak_pinned_bytes\": %llu,\n  \"pinned_bytes\": %llu", (unsigned long long)peak_pinned,
             (unsigned long long)pinned);
+    fprintf(f, ",\n  \"host_handles_on_nodes\": [");
+    for (int i = 0; i < options.host_nodes; i++)
+        fprintf(f, "%s%zu", i ? ", " : "", on_node[i]);
+    fprintf(f, "]");
     const char *separator = "";
     fprintf(f, ",\n  \"held\": {");
     for (size_t i = 0; i < ARRAY_SIZE(held); i++) {

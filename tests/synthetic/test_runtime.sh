@@ -21,7 +21,7 @@ expect 'memory without one' '0: Synthetic GPU, 16 MiB' "$("${run[@]}" --hbm 1677
 expect 'the default' '0: Synthetic GPU, 4096 MiB' "$("${run[@]}" -- $query)"
 expect 'several devices' '2' "$("${run[@]}" --devices 2 -- $query | wc -l)"
 
-for bad in '--link fast' '--link 1' '--link 1,2,3,4' '--link 0,1' '--size-scale 0' '--compute-scale x' '--hbm 1M' '--hbm lots' '--schedule soon' '--schedule random:' '--devices 0'; do
+for bad in '--link fast' '--link 1' '--link 1,2,3,4' '--link 0,1' '--size-scale 0' '--compute-scale x' '--hbm 1M' '--hbm lots' '--schedule soon' '--schedule random:' '--devices 0' '--host-nodes 2' '--host-nodes 2,2' '--host-nodes 9,0'; do
     status=0
     # shellcheck disable=SC2086 # two words
     "${run[@]}" $bad -- $query >"$work/out" 2>&1 || status=$?
