@@ -189,24 +189,33 @@ int device_host_destroy(void *ctx, void *memory, uint64_t size, uint64_t unit, c
     return 0;
 }
 
+/* Whether the driver makes handles of that size on a node; sets gpu->host_location. */
+static bool makes_on(struct gpu *gpu, int node, uint64_t unit)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = node}};
+    size_t granularity;
+
+    gpu->host_location = prop.location;
+    return hbmspill_real.cuMemGetAllocationGranularity(&granularity, &prop,
+                                                       CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
+           granularity && unit % granularity == 0;
+}
+
 bool device_host_supported(struct gpu *gpu, uint64_t unit)
 {
     const struct hbmspill_real *real = &hbmspill_real;
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
-    size_t granularity;
-    int value;
+    int value, nearest = 0; /* where there is no NUMA, node 0 */
 
     /* Drivers that do not know the attribute (before 12.9) may have it all the same: then it is tried. */
     if (real->cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
                                    gpu->device) == CUDA_SUCCESS &&
         !value)
         return false;
-    gpu->host_location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA};
+    if (gpu->pinned.node >= 0 && makes_on(gpu, gpu->pinned.node, unit))
+        return true;
     if (real->cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, gpu->device) == CUDA_SUCCESS &&
         value > 0)
-        gpu->host_location.id = value; /* where there is no NUMA, node 0 */
-    prop.location = gpu->host_location;
-    return real->cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ==
-               CUDA_SUCCESS &&
-           granularity && unit % granularity == 0;
+        nearest = value;
+    return makes_on(gpu, nearest, unit);
 }

@@ -9,7 +9,10 @@
 
 #include "hooks/gpu.h"
 
-/* Whether the driver says that it has them, of that size; sets gpu->host_location, next to the device. */
+/*
+ * Whether the driver says that it has them, of that size; sets gpu->host_location: on the node where the
+ * gpu's pinned memory is placed (hooks/pinned.h), else on the one that the driver says is closest.
+ */
 bool device_host_supported(struct gpu *gpu, uint64_t unit);
 int device_host_create(void *ctx, uint64_t size, uint64_t unit, void **memory, uint64_t *handles);
 int device_host_destroy(void *ctx, void *memory, uint64_t size, uint64_t unit, const uint64_t *handles);

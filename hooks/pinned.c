@@ -392,7 +392,7 @@ void pinned_put_json(struct text *text, struct gpu *gpu)
         text_put(text, "%s\"%u\": %u", separator, node, pages_on[node]);
         separator = ", ";
     }
-    text_put(text, "}");
+    text_put(text, "}, \"numa_handle_node\": %d", gpu->ops.host_create ? gpu->host_location.id : -1);
 }
 
 void pinned_put_account(struct text *text)

@@ -14,6 +14,7 @@ integration_tests = \
 	%D%/integration/test_graphs \
 	%D%/integration/test_kernels \
 	%D%/integration/test_long_run \
+	%D%/integration/test_numa \
 	%D%/integration/test_open \
 	%D%/integration/test_pinned \
 	%D%/integration/test_planner \
@@ -137,6 +138,16 @@ EXTRA_%C%_integration_test_planner_DEPENDENCIES = cache/tools/hbmspill-plan$(EXE
 %C%_integration_test_queries_SOURCES = %D%/integration/test_queries.c
 %C%_integration_test_queries_CFLAGS = $(integration_cflags)
 %C%_integration_test_queries_LDADD = $(integration_libs)
+
+# A libnuma of another machine: the job opens it by its path, and the name is found to be open from then on.
+check_LTLIBRARIES += %D%/integration/libnuma.la
+%C%_integration_libnuma_la_SOURCES = %D%/integration/fake_numa.c
+%C%_integration_libnuma_la_LDFLAGS = -shared -rpath /nowhere -version-info 1:0:0
+%C%_integration_test_numa_SOURCES = %D%/integration/test_numa.c
+%C%_integration_test_numa_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DFAKE_NUMA='"$(abs_top_builddir)/%D%/integration/.libs/libnuma.so.1"'
+%C%_integration_test_numa_CFLAGS = $(integration_cflags)
+%C%_integration_test_numa_LDADD = $(integration_libs)
 
 # The CUDA runtime as it is linked into programs, and as a library.
 check_LTLIBRARIES += %D%/integration/runtime_host.la
