@@ -47,7 +47,7 @@ static void free_kept(void)
             host_keep(pinned);
             continue;
         }
-        pool_free(pinned->gpu->pinned.pool, pinned->memory);
+        pool_free(pinned->gpu->pinned.pool, pinned->range.base);
         free(pinned);
     }
 }
@@ -94,7 +94,7 @@ static void count_native(uint64_t bytes)
 /* From the pool. False: it is the driver's to give. */
 static bool from_pool(void **memory, size_t size, unsigned flags)
 {
-    struct pinned pinned = {.size = size, .flags = flags};
+    struct pinned pinned = {.range.size = size, .flags = flags};
     struct gpu *gpu;
     void *made;
     int error;
@@ -112,7 +112,7 @@ static bool from_pool(void **memory, size_t size, unsigned flags)
         error = pinned_alloc(gpu, size, &made);
     if (error)
         return false;
-    pinned.memory = made;
+    pinned.range.base = made;
     pinned.gpu = gpu;
     pinned.context = gpu->context;
     pinned.device = gpu->device;
@@ -135,11 +135,11 @@ static CUcontext current_context(void)
 /* Around a call of the driver's that pins size bytes at *memory, which are in so many whole pages. */
 #define COUNTED(at, bytes, pages, call)                                                                      \
     ({                                                                                                       \
-        struct pinned counted = {.size = (bytes), .counted = (pages), .context = current_context()};         \
+        struct pinned counted = {.range.size = (bytes), .counted = (pages), .context = current_context()};   \
         CUresult counted_status;                                                                             \
         count_native(counted.counted);                                                                       \
         counted_status = (call);                                                                             \
-        counted.memory = counted_status == CUDA_SUCCESS ? (at) : NULL;                                       \
+        counted.range.base = counted_status == CUDA_SUCCESS ? (at) : NULL;                                   \
         if (counted_status != CUDA_SUCCESS || !host_add(&counted))                                           \
             budget_give(host_memory_budget(), counted.counted);                                              \
         counted_status;                                                                                      \
@@ -221,7 +221,7 @@ static CUresult free_pooled(struct pinned *pinned)
         return status;
     }
     if (status == CUDA_SUCCESS) {
-        pool_free(pinned->gpu->pinned.pool, pinned->memory);
+        pool_free(pinned->gpu->pinned.pool, pinned->range.base);
     } else if (!host_add(pinned)) {
         log_once(LOG_WARN, "host", "memory of the job's was lost after an error of the device");
     }
@@ -317,6 +317,9 @@ CUresult host_attribute(void *value, CUpointer_attribute attribute, uint64_t add
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         *(CUcontext *)value = pinned.context;
         return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        *(unsigned *)value = pinned.sync_memops;
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *(int *)value = pinned.device;
         return CUDA_SUCCESS;
@@ -324,14 +327,32 @@ CUresult host_attribute(void *value, CUpointer_attribute attribute, uint64_t add
         *(unsigned long long *)value = UINT64_C(1) << 63 | pinned.id;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        *(CUdeviceptr *)value = (uintptr_t)pinned.memory;
+        *(CUdeviceptr *)value = (uintptr_t)pinned.range.base;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        *(size_t *)value = pinned.size;
+        *(size_t *)value = pinned.range.size;
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }
+}
+
+/*
+ * What the driver is told counts for all of the range that it lies in, and those beside it in there would
+ * have it too, and keep it. To them it is answered that they do not; that their synchronous copies wait as
+ * well changes nothing but their time. So it is not taken back either.
+ */
+CUresult host_set_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+{
+    bool sync = value && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && *(const unsigned *)value;
+    CUresult status;
+
+    if (value && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && !sync && host_set_sync(address, false))
+        return CUDA_SUCCESS;
+    status = hbmspill_real.cuPointerSetAttribute(value, attribute, address);
+    if (status == CUDA_SUCCESS && sync)
+        (void)host_set_sync(address, true);
+    return status;
 }
 
 bool host_range(uint64_t address, uint64_t *base, uint64_t *size)
@@ -340,7 +361,7 @@ bool host_range(uint64_t address, uint64_t *base, uint64_t *size)
 
     if (!host_find(address, &pinned))
         return false;
-    *base = (uintptr_t)pinned.memory;
-    *size = pinned.size;
+    *base = (uintptr_t)pinned.range.base;
+    *size = pinned.range.size;
     return true;
 }

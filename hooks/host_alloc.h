@@ -14,6 +14,8 @@
  * NOT_SUPPORTED: not in such memory, or an attribute that the driver itself answers rightly.
  */
 CUresult host_attribute(void *value, CUpointer_attribute attribute, uint64_t address);
+/* cuPointerSetAttribute, also of memory from the pool. */
+CUresult host_set_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address);
 /* The allocation from the pool that an address lies in. */
 bool host_range(uint64_t address, uint64_t *base, uint64_t *size);
 /* A context went: what was pinned in it is neither pinned nor the job's any longer. */

@@ -4,12 +4,10 @@
 #include "hooks/host_memory.h"
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Protects the table, ids and the two counters. Leaf. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pinned **table; /* by address */
-static size_t count, capacity;
+static struct ranges table; /* of struct pinned */
 static unsigned long long last_id;
 static struct pinned *given_back;
 static atomic_bool any_given_back;
@@ -17,40 +15,14 @@ static atomic_bool any_given_back;
 static _Atomic size_t pooled;
 static _Atomic uintptr_t lowest = UINTPTR_MAX, highest;
 
-/* The index of the first that ends behind an address. */
-static size_t lower(uint64_t address)
+static struct pinned *find(uint64_t address)
 {
-    size_t low = 0, high = count;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-
-        if ((uintptr_t)table[mid]->memory + table[mid]->size <= address)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-static bool grow(void)
-{
-    size_t more = capacity ? capacity * 2 : 64;
-    struct pinned **grown;
-
-    if (count < capacity)
-        return true;
-    grown = realloc(table, more * sizeof(struct pinned *));
-    if (!grown)
-        return false;
-    table = grown;
-    capacity = more;
-    return true;
+    return (struct pinned *)ranges_find(&table, address);
 }
 
 static void note_bounds(const struct pinned *pinned)
 {
-    uintptr_t first = (uintptr_t)pinned->memory, last = first + pinned->size;
+    uintptr_t first = (uintptr_t)pinned->range.base, last = first + pinned->range.size;
 
     if (first < atomic_load(&lowest))
         atomic_store(&lowest, first);
@@ -63,22 +35,18 @@ bool host_add(const struct pinned *of)
 {
     struct pinned *pinned = malloc(sizeof *pinned);
     bool added;
-    size_t at;
 
     if (!pinned)
         return false;
     *pinned = *of;
     pthread_mutex_lock(&lock);
-    added = grow();
+    added = ranges_reserve(&table);
     if (added) {
-        at = lower((uintptr_t)pinned->memory);
-        memmove(&table[at + 1], &table[at], (count - at) * sizeof(struct pinned *));
-        table[at] = pinned;
-        count++;
+        ranges_insert(&table, &pinned->range);
         pinned->id = ++last_id;
         if (pinned->gpu)
             note_bounds(pinned);
-        hook_counters.job_pinned_bytes += pinned->size;
+        hook_counters.job_pinned_bytes += pinned->range.size;
         statistics_peak(&hook_counters.peak_job_pinned_bytes, hook_counters.job_pinned_bytes);
     }
     pthread_mutex_unlock(&lock);
@@ -88,45 +56,64 @@ bool host_add(const struct pinned *of)
 }
 
 /* Locked. */
-static void take_out(size_t at)
+static void take_out(const struct pinned *pinned)
 {
-    hook_counters.job_pinned_bytes -= table[at]->size;
-    if (table[at]->gpu)
+    hook_counters.job_pinned_bytes -= pinned->range.size;
+    if (pinned->gpu)
         atomic_fetch_sub(&pooled, 1);
-    memmove(&table[at], &table[at + 1], (count - at - 1) * sizeof(struct pinned *));
-    count--;
+    ranges_remove(&table, &pinned->range);
 }
 
 struct pinned *host_take(const void *memory)
 {
-    struct pinned *pinned = NULL;
-    size_t at;
+    struct pinned *pinned;
 
     pthread_mutex_lock(&lock);
-    at = lower((uintptr_t)memory);
-    if (at < count && table[at]->memory == memory) {
-        pinned = table[at];
-        take_out(at);
-    }
+    pinned = find((uintptr_t)memory);
+    if (pinned && pinned->range.base != memory)
+        pinned = NULL;
+    if (pinned)
+        take_out(pinned);
     pthread_mutex_unlock(&lock);
     return pinned;
 }
 
-bool host_find(uint64_t address, struct pinned *out)
+/* The one from a pool that an address lies in, with the lock taken; NULL, and it is not. */
+static struct pinned *lock_pooled(uint64_t address)
 {
-    bool found;
-    size_t at;
+    struct pinned *pinned;
 
     if (!atomic_load_explicit(&pooled, memory_order_acquire) || address < atomic_load(&lowest) ||
         address >= atomic_load(&highest))
-        return false;
+        return NULL;
     pthread_mutex_lock(&lock);
-    at = lower(address);
-    found = at < count && (uintptr_t)table[at]->memory <= address && table[at]->gpu;
-    if (found)
-        *out = *table[at];
+    pinned = find(address);
+    if (pinned && pinned->gpu)
+        return pinned;
     pthread_mutex_unlock(&lock);
-    return found;
+    return NULL;
+}
+
+bool host_find(uint64_t address, struct pinned *out)
+{
+    const struct pinned *pinned = lock_pooled(address);
+
+    if (!pinned)
+        return false;
+    *out = *pinned;
+    pthread_mutex_unlock(&lock);
+    return true;
+}
+
+bool host_set_sync(uint64_t address, bool sync)
+{
+    struct pinned *pinned = lock_pooled(address);
+
+    if (!pinned)
+        return false;
+    pinned->sync_memops = sync;
+    pthread_mutex_unlock(&lock);
+    return true;
 }
 
 void host_keep(struct pinned *pinned)
@@ -155,12 +142,12 @@ struct pinned *host_kept(void)
 void host_forget(CUcontext context)
 {
     pthread_mutex_lock(&lock);
-    for (size_t at = count; at-- > 0;) {
-        struct pinned *pinned = table[at];
+    for (size_t at = table.count; at-- > 0;) {
+        struct pinned *pinned = (struct pinned *)table.at[at];
 
         if (pinned->context != context)
             continue;
-        take_out(at);
+        take_out(pinned);
         if (!pinned->gpu) /* the pool's leaves with the pool */
             budget_give(host_memory_budget(), pinned->counted);
         free(pinned);

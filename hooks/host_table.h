@@ -8,16 +8,17 @@
 #define HBMSPILL_HOOKS_HOST_TABLE_H
 
 #include "hooks/gpu.h"
+#include "pinned/ranges.h"
 
 struct pinned {
-    char *memory;
-    size_t size;
+    struct range range;
     uint64_t counted; /* in the account, for what is not from the pool */
     struct gpu *gpu;  /* whose pool it is from, or NULL */
     CUcontext context;
     CUdevice device;
     unsigned flags;
     unsigned long long id;
+    bool sync_memops;
     struct pinned *next; /* given back, and not yet to be reused */
 };
 
@@ -27,6 +28,9 @@ bool host_add(const struct pinned *of);
 struct pinned *host_take(const void *memory);
 /* The one from a pool that an address lies in, copied. */
 bool host_find(uint64_t address, struct pinned *out);
+
+/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS of that one. False: it is in none. */
+bool host_set_sync(uint64_t address, bool sync);
 
 /* One that was taken out is kept until host_kept gives all that are, as a list. */
 void host_keep(struct pinned *pinned);

@@ -8,6 +8,7 @@
  */
 #include "hooks/behind.h"
 #include "hooks/counters.h"
+#include "hooks/host_alloc.h"
 #include "hooks/operation.h"
 #include "hooks/trace.h"
 #include "hooks/window.h"
@@ -364,5 +365,10 @@ FIXING_HOOK(cuMulticastBindAddr,
             (CUmemGenericAllocationHandle multicast, size_t offset, CUdeviceptr address, size_t size,
              unsigned long long flags),
             (multicast, offset, address, size, flags), address)
-FIXING_HOOK(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute, CUdeviceptr address),
-            (value, attribute, address), address)
+
+CUresult hook_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+{
+    CUresult status = shim_active() ? operation_fix(address, "cuPointerSetAttribute") : CUDA_SUCCESS;
+
+    return status == CUDA_SUCCESS ? host_set_attribute(value, attribute, address) : status;
+}

@@ -9,6 +9,8 @@ noinst_LTLIBRARIES += %D%/libpinned.la
 	%D%/numa.h \
 	%D%/pool.c \
 	%D%/pool.h \
+	%D%/ranges.c \
+	%D%/ranges.h \
 	%D%/small.c \
 	%D%/small.h \
 	%D%/system.c \

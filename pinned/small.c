@@ -1,5 +1,6 @@
 #include "pinned/small.h"
 #include "jemalloc/jemalloc.h"
+#include "pinned/ranges.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -15,8 +16,7 @@
 #define SLAB_MAX ((size_t)4 << 20)
 
 struct slab {
-    char *base;
-    size_t size;
+    struct range range;
     size_t used;       /* bytes committed */
     bool pinned, busy; /* busy: being pinned or unpinned, without the lock */
 };
@@ -27,8 +27,8 @@ struct small {
     unsigned arena;
     pthread_mutex_t lock; /* guards what is below. Taken inside jemalloc's locks; a leaf */
     pthread_cond_t changed;
-    struct slab **slab; /* by address */
-    unsigned count, capacity, unpinned;
+    struct ranges slabs;
+    unsigned unpinned;
     uint64_t pinned;
     int error; /* of the last pinning that failed */
 };
@@ -38,100 +38,35 @@ static struct small *small_of(extent_hooks_t *hooks)
     return (struct small *)(void *)((char *)hooks - offsetof(struct small, hooks));
 }
 
-/* The index of the first slab that ends behind an address. */
-static unsigned lower(const struct small *small, const void *address)
-{
-    unsigned low = 0, high = small->count;
-
-    while (low < high) {
-        unsigned mid = low + (high - low) / 2;
-
-        if (small->slab[mid]->base + small->slab[mid]->size <= (const char *)address)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 static struct slab *find(const struct small *small, const void *address)
 {
-    unsigned at = lower(small, address);
-
-    return at < small->count && small->slab[at]->base <= (const char *)address ? small->slab[at] : NULL;
+    return (struct slab *)ranges_find(&small->slabs, (uintptr_t)address);
 }
 
-/* Pinned; the lock is let go meanwhile. */
-static int slab_pin(struct small *small, struct slab *slab)
+/*
+ * Pinned, or unpinned; the lock is let go meanwhile. A slab that the driver does not unpin stays as it is:
+ * the next trim tries again.
+ */
+static int slab_change(struct small *small, struct slab *slab, bool pin)
 {
+    char *base = slab->range.base;
+    size_t size = slab->range.size;
     int error;
 
     slab->busy = true;
     pthread_mutex_unlock(&small->lock);
-    error = extent_pin(small->source, slab->base, slab->size);
-    pthread_mutex_lock(&small->lock);
-    slab->busy = false;
-    if (error) {
-        small->error = error;
-    } else {
-        slab->pinned = true;
-        small->pinned += slab->size;
-        small->unpinned--;
-    }
-    pthread_cond_broadcast(&small->changed);
-    return error;
-}
-
-/* A slab the driver does not unpin stays as it is: the next trim tries again. */
-static void slab_unpin(struct small *small, struct slab *slab)
-{
-    int error;
-
-    slab->busy = true;
-    pthread_mutex_unlock(&small->lock);
-    error = extent_unpin(small->source, slab->base, slab->size);
+    error = pin ? extent_pin(small->source, base, size) : extent_unpin(small->source, base, size);
     pthread_mutex_lock(&small->lock);
     slab->busy = false;
     if (!error) {
-        slab->pinned = false;
-        small->pinned -= slab->size;
-        small->unpinned++;
+        slab->pinned = pin;
+        small->pinned += pin ? size : -size;
+        small->unpinned += pin ? -1 : 1;
+    } else if (pin) {
+        small->error = error;
     }
     pthread_cond_broadcast(&small->changed);
-}
-
-static void insert(struct small *small, struct slab *slab)
-{
-    unsigned at = lower(small, slab->base);
-
-    memmove(&small->slab[at + 1], &small->slab[at], (small->count - at) * sizeof(struct slab *));
-    small->slab[at] = slab;
-    small->count++;
-    small->unpinned++;
-}
-
-static void take_out(struct small *small, const struct slab *slab)
-{
-    unsigned at = lower(small, slab->base);
-
-    memmove(&small->slab[at], &small->slab[at + 1], (small->count - at - 1) * sizeof(struct slab *));
-    small->count--;
-    small->unpinned--;
-}
-
-static bool reserve_place(struct small *small)
-{
-    unsigned more = small->capacity ? small->capacity * 2 : 16;
-    struct slab **grown;
-
-    if (small->count < small->capacity)
-        return true;
-    grown = realloc(small->slab, more * sizeof(struct slab *));
-    if (!grown)
-        return false;
-    small->slab = grown;
-    small->capacity = more;
-    return true;
+    return error;
 }
 
 /*
@@ -150,7 +85,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *at, size_t size, size_t ali
     if (at || align > SLAB_MIN)
         return NULL;
     pthread_mutex_lock(&small->lock);
-    if (!reserve_place(small) || (!*commit && small->unpinned))
+    if (!ranges_reserve(&small->slabs) || (!*commit && small->unpinned))
         goto out;
     slab = calloc(1, sizeof *slab);
     if (!slab)
@@ -160,12 +95,13 @@ static void *hook_alloc(extent_hooks_t *hooks, void *at, size_t size, size_t ali
         free(slab);
         goto out;
     }
-    slab->base = base;
-    slab->size = size;
-    insert(small, slab);
+    slab->range = (struct range){base, size};
+    ranges_insert(&small->slabs, &slab->range);
+    small->unpinned++;
     if (*commit) {
-        if (slab_pin(small, slab)) {
-            take_out(small, slab);
+        if (slab_change(small, slab, true)) {
+            ranges_remove(&small->slabs, &slab->range);
+            small->unpinned--;
             extent_unreserve(base, size);
             free(slab);
             base = NULL;
@@ -195,7 +131,7 @@ static bool hook_commit(extent_hooks_t *hooks, void *at, size_t size, size_t off
         pthread_cond_wait(&small->changed, &small->lock);
     slab->used += length;
     if (!slab->pinned)
-        error = slab_pin(small, slab);
+        error = slab_change(small, slab, true);
     if (error)
         slab->used -= length;
     pthread_mutex_unlock(&small->lock);
@@ -216,7 +152,7 @@ static bool hook_decommit(extent_hooks_t *hooks, void *at, size_t size, size_t o
         pthread_cond_wait(&small->changed, &small->lock);
     slab->used -= length;
     if (!slab->used && slab->pinned)
-        slab_unpin(small, slab);
+        (void)slab_change(small, slab, false);
     pthread_mutex_unlock(&small->lock);
     return false;
 }
@@ -304,11 +240,11 @@ void small_trim(struct small *small)
 {
     (void)control("purge", small->arena, NULL, 0);
     pthread_mutex_lock(&small->lock);
-    for (unsigned i = 0; i < small->count; i++) { /* what could not be unpinned before */
-        struct slab *slab = small->slab[i];
+    for (size_t i = 0; i < small->slabs.count; i++) { /* what could not be unpinned before */
+        struct slab *slab = (struct slab *)small->slabs.at[i];
 
         if (slab->pinned && !slab->used && !slab->busy)
-            slab_unpin(small, slab);
+            (void)slab_change(small, slab, false);
     }
     pthread_mutex_unlock(&small->lock);
 }
@@ -327,8 +263,8 @@ void small_each(struct small *small, void (*visit)(void *context, const void *me
                 void *context)
 {
     pthread_mutex_lock(&small->lock);
-    for (unsigned i = 0; i < small->count; i++)
-        if (small->slab[i]->pinned)
-            visit(context, small->slab[i]->base, small->slab[i]->size);
+    for (size_t i = 0; i < small->slabs.count; i++)
+        if (((struct slab *)small->slabs.at[i])->pinned)
+            visit(context, small->slabs.at[i]->base, small->slabs.at[i]->size);
     pthread_mutex_unlock(&small->lock);
 }

@@ -72,6 +72,7 @@ enum { JOB_SLOWER = 1 };
     X(cuMemGetAddressRange)                                                                                  \
     X(cuPointerGetAttribute)                                                                                 \
     X(cuPointerGetAttributes)                                                                                \
+    X(cuPointerSetAttribute)                                                                                 \
     X(cuIpcGetMemHandle)                                                                                     \
     X(cuMemcpy)                                                                                              \
     X(cuMemcpyAsync)                                                                                         \

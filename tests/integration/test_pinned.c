@@ -57,6 +57,18 @@ static void check_answers(char *memory, size_t size, unsigned flags)
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(memory + 512));
 }
 
+/* The attribute is of one of two neighbours. */
+static void sync_memops(char *one, char *other)
+{
+    for (unsigned on = 2; on-- > 0;) {
+        CU(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, device_of(one + 50)));
+        REQUIRE(ATTRIBUTE(unsigned, SYNC_MEMOPS, device_of(one)) == on);
+        REQUIRE(ATTRIBUTE(unsigned, SYNC_MEMOPS, device_of(other)) == 0);
+    }
+    EXPECT(CUDA_ERROR_INVALID_VALUE,
+           cuPointerSetAttribute(NULL, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, device_of(one)));
+}
+
 /* Every answer is the driver's; the same checks pass without the library. */
 static void like_the_driver(void)
 {
@@ -83,6 +95,7 @@ static void like_the_driver(void)
                 REQUIRE(id[i] != id[ids - 1]);
         }
     }
+    sync_memops(memory[1][0], memory[1][1]);
     for (unsigned s = 0; s < SIZES; s++) {
         for (unsigned k = 0; k <= KINDS; k++) {
             for (size_t at = 0; at < sizes[s]; at += 1 + sizes[s] / 50)
