@@ -103,6 +103,8 @@ static const struct documented *documentation(const char *symbol)
 {
     if (!strcmp(symbol, "cuGraphInstantiateWithFlags")) /* which is what cuGraphInstantiate is a macro for */
         return documentation("cuGraphInstantiate");
+    if (!strncmp(symbol, "cuMemDiscard", strlen("cuMemDiscard"))) /* which cuda.h lists no errors of */
+        return documentation("cuMemPrefetchAsync");
     for (unsigned i = 0; i < DOCUMENTED; i++)
         if (same_base(documented[i].name, symbol))
             return &documented[i];
