@@ -45,7 +45,8 @@ synthetic/stamp: %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-m
 
 if HAVE_CHECK
 synthetic_tests = %D%/test_clock %D%/test_clock_repeat %D%/test_vmm %D%/test_pool %D%/test_stream %D%/test_copy %D%/test_graph %D%/test_errors \
-	%D%/test_hazards
+	%D%/test_hazards \
+	%D%/test_hazards_memory
 check_PROGRAMS += $(synthetic_tests)
 TESTS += $(synthetic_tests)
 synthetic_test_cflags = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -71,9 +72,12 @@ synthetic_test_libs = %D%/libcuda.la $(CHECK_LIBS)
 %C%_test_graph_SOURCES = %D%/test_graph.c %D%/test_gpu.h
 %C%_test_graph_CFLAGS = $(synthetic_test_cflags)
 %C%_test_graph_LDADD = $(synthetic_test_libs)
-%C%_test_hazards_SOURCES = %D%/test_hazards.c %D%/test_gpu.h
+%C%_test_hazards_SOURCES = %D%/test_hazards.c %D%/planted.h %D%/test_gpu.h
 %C%_test_hazards_CFLAGS = $(synthetic_test_cflags)
 %C%_test_hazards_LDADD = $(synthetic_test_libs) -lpthread
+%C%_test_hazards_memory_SOURCES = %D%/test_hazards_memory.c %D%/planted.h %D%/test_gpu.h
+%C%_test_hazards_memory_CFLAGS = $(synthetic_test_cflags)
+%C%_test_hazards_memory_LDADD = $(synthetic_test_libs)
 %C%_test_errors_SOURCES = %D%/test_errors.c %D%/test_gpu.h
 %C%_test_errors_CFLAGS = $(synthetic_test_cflags)
 %C%_test_errors_LDADD = $(synthetic_test_libs)
