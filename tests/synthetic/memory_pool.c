@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define ALIGNMENT 256
-#define ARENA_BYTES (128ull << 30)
+#define ARENA_BYTES (WINDOW_BYTES / 32)
 
 struct CUmemPoolHandle_st *memory_pools;
 
