@@ -250,7 +250,10 @@ static void say(const struct scenario *scenario, const char *schedule)
             scenario->variables ? scenario->variables : "", program, scenario->name, err);
 }
 
-/* May a scenario be run so; SCENARIO and SCHEDULE in the environment choose among all. */
+/*
+ * May a scenario be run so; SCENARIO and SCHEDULE in the environment choose among all. SCHEDULE=one: each
+ * scenario once, for who looks at what the code does rather than at what it may do (a sanitizer).
+ */
 static bool wanted(const struct scenario *scenario, unsigned schedule)
 {
     const char *only = getenv("SCHEDULE");
@@ -259,6 +262,8 @@ static bool wanted(const struct scenario *scenario, unsigned schedule)
         return false;
     if ((scenario->flags & SCENARIO_NOT_NATIVE) && schedule == 0)
         return false;
+    if (only && !strcmp(only, "one"))
+        return schedule == (scenario->flags & SCENARIO_ONCE ? 1 : SCHEDULES - 1);
     return !only || !strcmp(only, schedules[schedule]);
 }
 
