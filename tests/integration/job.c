@@ -179,13 +179,29 @@ void job_check(const char *file, int line, CUdeviceptr at, size_t count, uint32_
     free(words);
 }
 
+CUstream job_stream(void)
+{
+    CUstream made;
+
+    CU(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+    return made;
+}
+
+volatile uint32_t *job_pinned_word(void)
+{
+    void *memory;
+
+    CU(cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_PORTABLE));
+    memset(memory, 0, 4096);
+    return memory;
+}
+
 void job_flush(void)
 {
     enum { PIECES = 24 };
     CUdeviceptr piece[PIECES];
-    CUstream stream; /* one that the legacy stream does not order */
+    CUstream stream = job_stream();
 
-    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     for (unsigned i = 0; i < PIECES; i++) {
         CU(cuMemAlloc(&piece[i], 2 * MIB));
         CU(cuMemsetD8Async(piece[i], 0, 2 * MIB, stream));

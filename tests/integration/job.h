@@ -248,6 +248,10 @@ void job_check(const char *file, int line, CUdeviceptr at, size_t count, uint32_
 #define CHECK_WORDS(at, count, seed) job_check(__FILE__, __LINE__, at, count, seed, UINT32_MAX)
 #define CHECK_SUM(at, count, seed, other) job_check(__FILE__, __LINE__, at, count, seed, other)
 
+/* A new stream that the legacy one does not order. */
+CUstream job_stream(void);
+/* A word of pinned memory, 0, which a kernel writes through the same address. */
+volatile uint32_t *job_pinned_word(void);
 /* Evicts what was used before: allocates, fills and frees more than device memory holds. */
 void job_flush(void);
 /* A number of the preloaded library's own is not to be had in the job; this is the driver's memory info. */

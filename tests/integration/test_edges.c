@@ -14,20 +14,12 @@ enum { BYTES = 3 << 20, WORDS = BYTES / 4, COUNT = 8 };
 static CUdeviceptr at[COUNT];
 static CUstream stream, other;
 
-static CUstream stream_make(void)
-{
-    CUstream made;
-
-    CU(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
-    return made;
-}
-
 /* Buffer i holds the words of seed i. */
 static void start(void)
 {
     cuda_start();
-    stream = stream_make();
-    other = stream_make();
+    stream = job_stream();
+    other = job_stream();
     for (unsigned i = 0; i < COUNT; i++) {
         CU(cuMemAlloc(&at[i], BYTES));
         job_fill(at[i], WORDS, i, stream);
@@ -44,7 +36,7 @@ static void gate(CUstream in)
     CUevent event;
 
     if (!slow) {
-        slow = stream_make();
+        slow = job_stream();
         CU(cuMemAlloc(&somewhere, 1024));
     }
     CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
@@ -283,7 +275,7 @@ static void *work_then_release(void *unused)
 
     (void)unused;
     CU(cuCtxSetCurrent(job_context()));
-    own = stream_make();
+    own = job_stream();
     for (unsigned i = 0; i < PIECES; i++) {
         CU(cuMemAllocAsync(&piece[i], BYTES, own));
         job_fill(piece[i], WORDS, 50 + i, own);
@@ -300,8 +292,8 @@ static void *work_then_release(void *unused)
 static void begin(void (*how)(void))
 {
     cuda_start();
-    stream = stream_make();
-    other = stream_make();
+    stream = job_stream();
+    other = job_stream();
     word_make();
     release = how;
     for (unsigned i = 0; i < 2; i++) {
@@ -424,7 +416,7 @@ static void capture_in(CUstreamCaptureMode mode, bool to_graph)
                                CUstreamCaptureMode);
     CUdeviceptr piece[PIECES];
     unsigned kinds[KINDS];
-    CUstream joined = stream_make();
+    CUstream joined = job_stream();
     CUgraph graph, made;
     CUgraphExec exec;
     CUevent event;

@@ -12,20 +12,12 @@ enum { BYTES = 3 << 20, WORDS = BYTES / 4, COUNT = 14 }; /* 42 of 40 MiB, less w
 static CUdeviceptr at[COUNT], table;
 static CUstream stream, other;
 
-static CUstream stream_make(void)
-{
-    CUstream made;
-
-    CU(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
-    return made;
-}
-
 /* Buffer i holds the words of seed i; the table has the addresses of all, in the driver's memory. */
 static void start(void)
 {
     cuda_start();
-    stream = stream_make();
-    other = stream_make();
+    stream = job_stream();
+    other = job_stream();
     CU(cuMemAlloc(&table, 4096));
     for (unsigned i = 0; i < COUNT; i++) {
         CU(cuMemAlloc(&at[i], BYTES));

@@ -83,14 +83,12 @@ static void submitted_before(void)
     __typeof__(&cuStreamQuery) query;
     volatile uint32_t *word;
     CUstream stream;
-    void *memory;
 
     cuda_start();
     job_flush(); /* memory was short: from now on operations are held */
-    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    stream = job_stream();
     *(void **)&query = past_the_library("cuStreamQuery");
-    CU(cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_PORTABLE));
-    word = memory;
+    word = job_pinned_word();
     for (uint32_t i = 0; i < SUBMITTING; i++) {
         any_function *function = (any_function *)job_symbol(submitting[i].name);
         uintptr_t a[8] = {0};
@@ -105,7 +103,7 @@ static void submitted_before(void)
                 "%s came before what was launched", submitting[i].name);
         CU(cuStreamSynchronize(stream));
     }
-    CU(cuMemFreeHost(memory));
+    CU(cuMemFreeHost((void *)(uintptr_t)word));
 }
 
 static void inspect_held(const struct outcome *outcome)

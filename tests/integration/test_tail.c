@@ -15,21 +15,9 @@ enum { BYTES = 3 << 20, WORDS = BYTES / 4, ROUNDS = 6 };
 
 static CUstream begin(void)
 {
-    CUstream stream;
-
     cuda_start();
     job_flush();
-    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    return stream;
-}
-
-static volatile uint32_t *pinned_word(void)
-{
-    void *memory;
-
-    CU(cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_PORTABLE));
-    memset(memory, 0, 4096);
-    return memory;
+    return job_stream();
 }
 
 static CUevent event_in(CUstream stream, unsigned flags)
@@ -126,7 +114,7 @@ static void questions(void)
 {
     CUstream stream = begin();
     CUevent start = event_in(stream, CU_EVENT_DEFAULT), end = event_in(stream, CU_EVENT_DEFAULT);
-    volatile uint32_t *word = pinned_word();
+    volatile uint32_t *word = job_pinned_word();
     CUdeviceptr at = (CUdeviceptr)(uintptr_t)word;
     CUresult status;
     float passed;
@@ -203,7 +191,7 @@ static void many_events(void)
 {
     enum { COUNT = 40 };
     CUstream stream = begin();
-    volatile uint32_t *word = pinned_word();
+    volatile uint32_t *word = job_pinned_word();
     CUevent event[COUNT];
 
     for (unsigned i = 0; i < COUNT; i++)
@@ -249,7 +237,7 @@ static void threads_that_answer(void)
     CUdeviceptr at;
     pthread_t thread;
 
-    answer = pinned_word();
+    answer = job_pinned_word();
     CU(cuMemAllocAsync(&at, BYTES, stream));
     pthread_create(&thread, NULL, answer_each, NULL);
     for (uint32_t round = 1; round <= ROUNDS; round++) {

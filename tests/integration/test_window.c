@@ -15,29 +15,16 @@ enum { BYTES = 3 << 20, WORDS = BYTES / 4 };
 
 static CUstream begin(void)
 {
-    CUstream stream;
-
     cuda_start();
     job_flush();
-    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    return stream;
-}
-
-/* A word of pinned memory, which a kernel writes through the same address. */
-static volatile uint32_t *pinned_word(void)
-{
-    void *memory;
-
-    CU(cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_PORTABLE));
-    memset(memory, 0, 4096);
-    return memory;
+    return job_stream();
 }
 
 /* A job that spins on memory makes no call by which held work could be submitted. */
 static void polling(void)
 {
     CUstream stream = begin();
-    volatile uint32_t *word = pinned_word();
+    volatile uint32_t *word = job_pinned_word();
 
     for (uint32_t round = 1; round < 6; round++) {
         job_fill((CUdeviceptr)(uintptr_t)word, 1, round, stream);
@@ -60,7 +47,7 @@ static void host_functions(void)
 {
     CUstream stream = begin();
 
-    host_word = pinned_word();
+    host_word = job_pinned_word();
     for (uint32_t round = 1; round < 6; round++) {
         job_fill((CUdeviceptr)(uintptr_t)host_word, 1, round, stream);
         CU(cuLaunchHostFunc(stream, host_function, (void *)(uintptr_t)round));
