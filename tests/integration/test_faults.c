@@ -10,8 +10,9 @@
  *
  * Normally a part: all functions, the first occurrences and some of the others, and with each the next of its
  * errors. FAULT_EVERY=1: all occurrences, with all errors that the library's code names and one of those that
- * are all the same to it; an hour or so. FAULT_EVERY=2: with every error, three hours. FAULT_JOB chooses a
- * job, and with FAULT=FUNCTION:OCCURRENCE:ERROR one run.
+ * are all the same to it; an hour or so. FAULT_EVERY=2: with every error, three hours. FAULT_PART=K/N: of all
+ * these, from K (0 to N - 1) on each N-th, so that N of them are the whole. FAULT_JOB chooses a job, and with
+ * FAULT=FUNCTION:OCCURRENCE:ERROR one run.
  */
 #define __CUDA_API_VERSION_INTERNAL 1
 #include "shim/functions.h"
@@ -214,11 +215,22 @@ static void mark(void)
     fclose(file);
 }
 
+/* The runs of each job are counted. */
+static bool in_part(unsigned run)
+{
+    const char *part = getenv("FAULT_PART"), *slash = part ? strchr(part, '/') : NULL;
+    unsigned of = slash ? (unsigned)atoi(slash + 1) : 1;
+
+    ck_assert_msg(of > 0, "FAULT_PART=%s is not K/N", part ? part : "");
+    return run % of == (slash ? (unsigned)atoi(part) % of : 0);
+}
+
 static bool wanted(const char *fault)
 {
     const char *only = getenv("FAULT");
+    static unsigned run;
 
-    return !only || !strcmp(only, fault);
+    return only ? !strcmp(only, fault) : in_part(run++);
 }
 
 static bool job_wanted(const struct scenario *scenario)
@@ -252,7 +264,7 @@ static void inject(const struct scenario *scenario, const char *symbol, unsigned
 static void inject_all(const struct scenario *scenario, const char *symbol, unsigned long long calls)
 {
     const char *errors[ERRORS_MAX];
-    unsigned count = errors_of(symbol, errors);
+    unsigned count = calls ? errors_of(symbol, errors) : 0;
     const char *text = getenv("FAULT") ? "2" : getenv("FAULT_EVERY");
     unsigned every = text ? (unsigned)atoi(text) : 0;
     unsigned long long step = every || calls <= SPREAD ? 1 : calls / SPREAD;
@@ -284,7 +296,7 @@ static void calls_fail(const struct scenario *scenario)
     for (unsigned i = 0; i < FUNCTIONS; i++)
         if (is_first(i))
             inject_all(scenario, functions[i], calls_of(&without, functions[i]));
-    if (!getenv("FAULT"))
+    if (!getenv("FAULT") && !getenv("FAULT_PART"))
         ck_assert_uint_gt(completed, 0);
     fprintf(stderr, "%s: %u faults, %u jobs completed\n", scenario->name, runs, completed);
 }
