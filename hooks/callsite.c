@@ -3,6 +3,7 @@
 #include <execinfo.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -29,11 +30,12 @@ static uint32_t site_count;
 static atomic_ullong known[KNOWN];
 static atomic_ullong lookups, spent, begun;
 
-static uint64_t now(void)
+/* In nanoseconds. */
+static uint64_t now(clockid_t clock)
 {
     struct timespec time;
 
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(clock, &time);
     return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
@@ -66,11 +68,12 @@ static uint32_t enter(void *const *addresses, unsigned count)
 
 /*
  * backtrace(3) is in libc and loads libgcc_s.so.1 at its first call, which every C++ program has loaded: this
- * library goes on needing libc alone. Where there are no unwind tables the walk ends.
+ * library goes on needing libc alone. Where there are no unwind tables the walk ends. What counts is the
+ * thread's own time: on a busy machine it may be stopped in the middle.
  */
 static uint32_t walk(void)
 {
-    uint64_t start = now(), first = 0, so_far;
+    uint64_t start = now(CLOCK_MONOTONIC), first = 0, begin, so_far;
     void *addresses[CALLSITE_FRAMES];
     uint32_t site = 0;
     int count;
@@ -80,10 +83,11 @@ static uint32_t walk(void)
     so_far = atomic_load_explicit(&spent, memory_order_relaxed);
     if (so_far > budget_at_once + (start - first) / BUDGET_SHARE)
         return 0;
+    begin = now(CLOCK_THREAD_CPUTIME_ID);
     count = backtrace(addresses, CALLSITE_FRAMES);
     if (count > 0)
         site = enter(addresses, (unsigned)count);
-    atomic_fetch_add_explicit(&spent, now() - start, memory_order_relaxed);
+    atomic_fetch_add_explicit(&spent, now(CLOCK_THREAD_CPUTIME_ID) - begin, memory_order_relaxed);
     return site;
 }
 
@@ -105,19 +109,31 @@ uint32_t callsite_take(uint64_t size)
     return site;
 }
 
+/* Of this library, whose mapping begins at base. */
+static bool is_own(const void *address, const void *base)
+{
+    Dl_info info;
+
+    return dladdr(address, &info) && info.dli_fbase == base;
+}
+
+/* The innermost frames are ours; before them may be those of who stands before backtrace (AddressSanitizer).
+ */
 unsigned callsite_addresses(uint32_t site, void *addresses[CALLSITE_FRAMES])
 {
-    unsigned count = 0;
-    Dl_info own, info;
+    const struct site *found = site && site <= SITES_MAX ? &sites[site - 1] : NULL;
+    unsigned first = 0, count;
+    Dl_info own;
 
-    if (!site || site > SITES_MAX || !dladdr((void *)(uintptr_t)callsite_take, &own))
+    if (!found || !dladdr((void *)(uintptr_t)callsite_take, &own))
         return 0;
-    for (unsigned i = 0; i < sites[site - 1].count; i++) {
-        void *address = sites[site - 1].addresses[i];
-
-        if (count == 0 && dladdr(address, &info) && info.dli_fbase == own.dli_fbase)
-            continue;
-        addresses[count++] = address;
-    }
+    while (first < found->count && !is_own(found->addresses[first], own.dli_fbase))
+        first++;
+    if (first == found->count)
+        first = 0;
+    while (first < found->count && is_own(found->addresses[first], own.dli_fbase))
+        first++;
+    count = found->count - first;
+    memcpy(addresses, &found->addresses[first], count * sizeof *addresses);
     return count;
 }
