@@ -104,19 +104,23 @@ static uint32_t find_alike(const struct tape *tape, uint32_t from, uint32_t unti
 
 /*
  * pair[i]: which event of the round a .. b - 1 event b + i is, a round later; itself where it is not
- * compared. Between two launches they come in any order: a job's threads give arrays to the device as they
- * happen to run. found: of all events, false.
+ * compared. Launches come in order; the others in any, and first looked for between the same launches: a job's
+ * threads give arrays to the device, and give them up, as they happen to run. found: of all events, false.
  */
 static bool pair_rounds(const struct tape *tape, uint32_t a, uint32_t b, uint32_t end, uint32_t births,
                         bool *found, uint32_t *pair)
 {
-    uint32_t launch = next_launch(tape, a, b); /* a .. launch - 1: what comes ahead of it */
+    uint32_t begin = a, launch = next_launch(tape, a, b); /* a .. launch - 1: what comes ahead of it */
 
     for (uint32_t i = b; i < end; i++) {
         bool is_launch = tape_is_launch(tape->events[i].kind);
         uint32_t from = is_launch ? launch : a, until = is_launch && launch < b ? launch + 1 : launch;
 
         pair[i - b] = compared(&tape->events[i]) ? find_alike(tape, from, until, found, i, births) : i;
+        if (pair[i - b] == until && !is_launch) {
+            pair[i - b] = find_alike(tape, begin, b, found, i, births);
+            until = b;
+        }
         if (pair[i - b] == until)
             return false;
         if (is_launch) {
