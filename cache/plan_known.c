@@ -232,6 +232,9 @@ int plan_known(struct cache *cache, struct plan *plan)
             homes_make(cache, known);
         learn_touches(known, plan, i, cache->phase);
         error = actions_at(known, plan, i, cache->phase);
+        /* Nothing is measured while a round is followed, and another one may be found in what is. */
+        history_at(&cache->history, cache->plan_base + i)->duration =
+            (float)op_at(known, cache->phase)->duration;
         cache->phase = (cache->phase + 1) % known->cycle->length;
     }
     cache->statistics.planned_operations += plan->length;
@@ -332,6 +335,15 @@ static void learn_deaths(struct cache *cache)
     cache->phase = 0;
 }
 
+/* Whether rounds of `period' operations say more of the history than those followed: a part of a round where
+ * it has held for as long as the round once, others where they have held for longer. */
+static bool explains_more(const struct history *history, uint64_t period, uint32_t followed)
+{
+    if (followed % period == 0)
+        return period < followed && history_run(history, period) >= followed;
+    return history_run(history, period) > history_run(history, followed);
+}
+
 void plan_learn(struct cache *cache)
 {
     const struct history *history = &cache->history;
@@ -341,9 +353,7 @@ void plan_learn(struct cache *cache)
     if (cache->following)
         learn_deaths(cache);
     if (!period || cache->looked_at + period > history->count ||
-        (cache->following &&
-         (cache->following->cycle->length % period == 0 ||
-          history_run(history, period) <= history_run(history, cache->following->cycle->length))))
+        (cache->following && !explains_more(history, period, cache->following->cycle->length)))
         return;
     cache->looked_at = history->count;
     timing_collect(&cache->timing, &cache->history);
