@@ -154,26 +154,9 @@ static void lags_follow(struct history *history, uint64_t position)
     history->lag_count = kept;
 }
 
-/*
- * A new candidate's run is counted back, the others' only from where they were first tried: a multiple of a
- * period would seem to have held for longer than the period.
- */
-static void count_back(struct history *history, uint64_t position, const struct history_lag *multiple)
-{
-    for (unsigned i = 0; i < history->lag_count; i++) {
-        struct history_lag *lag = &history->lags[i];
-
-        if (multiple->lag % lag->lag)
-            continue;
-        while (lag->run < multiple->run && repeats(history, position - lag->run, lag->lag))
-            lag->run++;
-    }
-}
-
 /* One more candidate, if the operations up to `position' bear it out. True: it is one, or was already. */
 static bool lag_try(struct history *history, uint64_t position, uint64_t lag)
 {
-    struct history_lag *place;
     uint64_t run = 0;
 
     if (!lag || lag > HISTORY_OPS / 2 - HISTORY_GRAM)
@@ -185,9 +168,7 @@ static bool lag_try(struct history *history, uint64_t position, uint64_t lag)
         run++;
     if (run < HISTORY_GRAM)
         return false;
-    place = lag_place(history);
-    *place = (struct history_lag){lag, run};
-    count_back(history, position, place);
+    *lag_place(history) = (struct history_lag){lag, run};
     return true;
 }
 
@@ -265,7 +246,6 @@ uint64_t history_run(const struct history *history, uint64_t lag)
 uint64_t history_period(const struct history *history)
 {
     struct history_lag best = {0, 0};
-    uint64_t whole;
 
     for (unsigned i = 0; i < history->lag_count; i++) {
         struct history_lag lag = history->lags[i];
@@ -273,15 +253,5 @@ uint64_t history_period(const struct history *history)
         if (lag.run > best.run || (lag.run == best.run && lag.lag < best.lag))
             best = lag;
     }
-    whole = best.lag;
-    if (!whole || best.run < whole)
-        return 0;
-    /* A part of it that has held for as long as the whole once explains as much. */
-    for (unsigned i = 0; i < history->lag_count; i++) {
-        struct history_lag lag = history->lags[i];
-
-        if (whole % lag.lag == 0 && lag.run >= whole && lag.lag < best.lag)
-            best = lag;
-    }
-    return best.lag;
+    return best.lag && best.run >= best.lag ? best.lag : 0;
 }

@@ -104,8 +104,9 @@ static uint32_t find_alike(const struct tape *tape, uint32_t from, uint32_t unti
 
 /*
  * pair[i]: which event of the round a .. b - 1 event b + i is, a round later; itself where it is not
- * compared. Launches come in order; the others in any, and first looked for between the same launches: a job's
- * threads give arrays to the device, and give them up, as they happen to run. found: of all events, false.
+ * compared. Launches come in order; the others in any, and first looked for between the same launches: a
+ * job's threads give arrays to the device, and give them up, as they happen to run. found: of all events,
+ * false.
  */
 static bool pair_rounds(const struct tape *tape, uint32_t a, uint32_t b, uint32_t end, uint32_t births,
                         bool *found, uint32_t *pair)

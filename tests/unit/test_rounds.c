@@ -351,6 +351,24 @@ static void double_buffer(unsigned unused)
     steps++;
 }
 
+/* Two inputs of one size, which threads give to the device in one order or, now and then in the first steps,
+ * the other: for some rounds three steps look like one round. */
+static void shuffled(unsigned until)
+{
+    bool swapped = steps < until && steps % 3 == 1;
+    struct array given[] = {make(2), make(2)};
+
+    operate(READ, NULL, NULL, &given[swapped]);
+    operate(READ, NULL, NULL, &given[!swapped]);
+    operate(FORWARD, &given[0], NULL, &first.weight[0]);
+    step(&first, true, false);
+    operate(METRIC, &given[1], NULL, &first.weight[1]);
+    drop(&given[0]);
+    drop(&given[1]);
+    submit();
+    steps++;
+}
+
 static const struct job {
     const char *name;
     void (*round)(unsigned number);
@@ -374,9 +392,23 @@ static const struct job {
     {"freed a step late", late, 0, 26, false},
     {"metrics every 10 steps", metrics, 10, 24, false},
     {"two inputs in turn", double_buffer, 0, 24, true},
+    {"inputs in any order at first", shuffled, 6, 26, false},
 };
 
 enum { JOBS = sizeof jobs / sizeof *jobs };
+
+/* Followed by the end: rounds of one step, with what operations were measured to take: on the fake device
+ * each lies two ticks of 1,000 ns, or more, between its events; unmeasured ones are taken to last 1,000 ns.
+ */
+static void check_shuffled(uint64_t operations_each)
+{
+    const struct cycle *cycle = cache->following ? cache->following->cycle : NULL;
+
+    ck_assert_ptr_nonnull(cycle);
+    ck_assert_uint_eq(cycle->length, operations_each);
+    for (uint32_t i = 0; i < cycle->length; i++)
+        ck_assert_double_ge(cycle->ops[i].duration, 2000);
+}
 
 static void run(const struct job *job, enum cut cut_at)
 {
@@ -410,6 +442,8 @@ static void run(const struct job *job, enum cut cut_at)
     ck_assert_msg(!cache->following || cache->following->undying == 0,
                   "%s, %s: %u arrays are believed never to die", job->name, cuts[cut],
                   cache->following->undying);
+    if (job->round == shuffled)
+        check_shuffled((operations - before) / MEASURED);
     /* Something else for once, over and over, and the round is joined again before most of the next two is
      * over: by an operation alone only behind others of the round, by a window only where it begins. */
     planned = statistics->planned_operations;

@@ -267,6 +267,43 @@ START_TEST(test_rounds)
 }
 END_TEST
 
+/* An array that is freed behind the first launch of a round or behind the second: the last round is repeated.
+ */
+START_TEST(test_repeat_free_elsewhere)
+{
+    struct tape *tape;
+    uint32_t period, rounds, frees = 0, launches = 0;
+
+    start();
+    for (unsigned k = 0; k < 3; k++)
+        tape_write_name(&writer, k, (const char *[]){"first", "second", "third"}[k]);
+    for (unsigned round = 0; round < 4; round++) {
+        tape_write_alloc(&writer, round, 4096);
+        for (unsigned k = 0; k < 3; k++) {
+            tape_write_launch(&writer, TAPE_LAUNCH, 0, k, 100, (struct tape_touch[]){{round, TAPE_WRITE}}, 1);
+            if (round && k == (round == 3))
+                tape_write_free(&writer, round - 1, 0);
+        }
+    }
+    finish();
+    tape = read_whole();
+    ck_assert(tape_find_rounds(tape, &period, &rounds));
+    ck_assert(period == 3 && rounds == 4);
+    ck_assert_int_eq(tape_repeat(tape, period, 3), 0);
+    ck_assert_uint_eq(tape->births, 7);
+    for (uint32_t i = 0; i < tape->event_count; i++) {
+        launches += tape_is_launch(tape->events[i].kind);
+        if (tape->events[i].kind != TAPE_FREE)
+            continue;
+        ck_assert_uint_eq(tape->events[i].id, frees++);
+        ck_assert_uint_eq(launches, 3 * frees + (frees < 3 ? 1 : 2));
+    }
+    ck_assert_uint_eq(frees, 6);
+    tape_free(tape);
+    stop();
+}
+END_TEST
+
 /*
  * Rounds of a launch and two arrays from the host, given to the device in one order or the other: the last
  * one is repeated as it was.
@@ -327,6 +364,7 @@ int main(void)
     tcase_add_test(all, test_full_device);
     tcase_add_test(all, test_rounds);
     tcase_add_test(all, test_repeat_in_any_order);
+    tcase_add_test(all, test_repeat_free_elsewhere);
     suite_add_tcase(suite, all);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
