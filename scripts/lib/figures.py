@@ -150,7 +150,7 @@ def figures(rows):
             [
                 r
                 for r in _select(rows, planned, spills)
-                if r["bound"] and r["bound"] < 1.0001 * r["large_seconds"] and (not r["fits"] or r["in_bytes"])
+                if r["bound"] and r["bound"] < 1.0001 * r["compute_seconds"] and (not r["fits"] or r["in_bytes"])
             ],
             lambda r: None if r["late_bytes"] is None else 1 - r["late_bytes"] / r["in_bytes"],
             0.995,
