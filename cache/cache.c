@@ -157,8 +157,13 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
         goto unlock;
     }
     moment = (struct moment){.window = cache->window, .phase = cache->phase};
-    if (cache->following && cache->pressure)
-        moment.round = cache->following->hash | 1;
+    if (cache->following && cache->pressure) {
+        const struct known *known = cache->following;
+
+        moment.round = known->hash | 1;
+        if (known->turns > 1)
+            moment.phase += (uint32_t)(known->round % known->turns) * known->cycle->length;
+    }
     error = segments_take_item(&cache->segments, size, &moment, &segment, &item);
     if (error) {
         error = -ENOSPC;

@@ -1,5 +1,6 @@
 #include "cache/home.h"
 #include "cache/colour.h"
+#include "cache/unroll.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,9 @@ enum {
 
 struct homes {
     struct known *known;
-    const struct cycle *cycle;
+    uint32_t phase;      /* the next one to be planned */
+    struct cycle *cycle; /* known->turns of the round's own */
+    struct schedule *schedule;
     struct colouring colouring;
     struct frame **frames;
     uint32_t frame_count;
@@ -65,10 +68,33 @@ static bool list_frames(struct cache *cache, struct homes *homes)
 /* --- From colours to frames -------------------------------------------------------------------------------
  */
 
+/* The round that one of a buffer's lives was born in, when the operation at `phase' is the next one. */
+static uint64_t born_in(const struct known *known, uint32_t buffer, uint32_t age, uint32_t phase)
+{
+    uint32_t birth = known->cycle->buffers[buffer].birth;
+
+    return known->round - age - (birth != CYCLE_NEVER && birth >= phase);
+}
+
+/* Who is there for a buffer of the turns' cycle; NULL: nobody yet. */
+static const struct segment *segment_now(const struct homes *homes, uint32_t buffer)
+{
+    const struct known *known = homes->known;
+    uint32_t turn = buffer < known->cycle->buffer_count ? 0 : 1;
+
+    buffer -= turn * known->born;
+    if (cycle_static(&known->cycle->buffers[buffer]))
+        return known->lives[buffer][0].segment;
+    for (uint32_t age = 0; age < known->turns && age < known->ages[buffer]; age++)
+        if (born_in(known, buffer, age, homes->phase) % known->turns == turn)
+            return known->lives[buffer][age].segment;
+    return NULL;
+}
+
 /* Where the piece is, or is mapped: there it need not be bound again. */
 static const struct frame *frame_now(const struct homes *homes, uint32_t buffer, uint32_t piece, bool there)
 {
-    const struct segment *segment = homes->known->lives[buffer][0].segment;
+    const struct segment *segment = segment_now(homes, buffer);
 
     if (!segment || piece >= segment->pieces)
         return NULL;
@@ -90,7 +116,7 @@ static void match(struct homes *homes)
                 continue;
             for (uint32_t i = stay->first; i < stay->first + stay->count; i++) {
                 const struct frame *frame = frame_now(homes, stay->buffer, i, turn < 2);
-                uint32_t colour = *colouring_of(colouring, homes->known->schedule, stay, i);
+                uint32_t colour = *colouring_of(colouring, homes->schedule, stay, i);
 
                 if (!frame || frame->number >= homes->frame_count || colour == COLOUR_NONE ||
                     homes->number_of[colour] != COLOUR_NONE || homes->taken[frame->number])
@@ -137,7 +163,7 @@ static void move_in(struct cache *cache, struct homes *homes, const struct stay 
     struct known *known = homes->known;
 
     for (uint32_t i = stay->first; i < stay->first + stay->count; i++) {
-        uint32_t *colour = colouring_of(&homes->colouring, known->schedule, stay, i);
+        uint32_t *colour = colouring_of(&homes->colouring, homes->schedule, stay, i);
         uint32_t at = (uint32_t)(colour - homes->colouring.colour);
         uint32_t number = *colour == COLOUR_NONE ? COLOUR_NONE : homes->number_of[*colour];
         struct frame **here = &known->here[known->first_home[stay->buffer] + i];
@@ -182,12 +208,12 @@ static bool assign(struct cache *cache, struct homes *homes)
 }
 
 /* Of all whom the round knows; where they are now is for them to find out. */
-static void set_all(const struct known *known)
+static void set_all(const struct known *known, uint32_t phase)
 {
     for (uint32_t i = 0; i < known->cycle->buffer_count; i++)
         for (unsigned age = 0; age < known->ages[i]; age++)
             if (known->lives[i][age].segment)
-                home_set(known, known->lives[i][age].segment, i, false);
+                home_set(known, known->lives[i][age].segment, i, born_in(known, i, age, phase), false);
 }
 
 static void go_home(struct cache *cache, struct known *known)
@@ -204,27 +230,30 @@ static bool come_back(struct cache *cache, struct known *known)
         return false;
     cache->left_home = NULL;
     go_home(cache, known);
-    set_all(known);
+    set_all(known, cache->phase);
     return true;
 }
 
 void homes_make(struct cache *cache, struct known *known)
 {
-    struct homes homes = {.known = known, .cycle = known->cycle};
-    struct cycle_run *run;
+    struct homes homes = {.known = known, .phase = cache->phase};
+    struct cycle_run *run = NULL;
     struct cycle_result result;
     double value;
 
     if (come_back(cache, known))
         return;
     homes_forget(cache);
-    run = cycle_run_new(known->cycle);
     go_home(cache, known);
     known->at_home = true;
     known_forget_homes(known);
+    known->turns = unroll_turns(known->cycle);
+    known->born = unroll_born(known->cycle);
+    if (!unroll(known->cycle, known->schedule, known->turns, &homes.cycle, &homes.schedule))
+        run = cycle_run_new(homes.cycle);
     if (run &&
-        !colouring_choose(run, known->cycle, known->schedule, INFINITY, &homes.colouring, &result, &value)) {
-        known->worth = (struct schedule_worth){value, result.in + result.out};
+        !colouring_choose(run, homes.cycle, homes.schedule, INFINITY, &homes.colouring, &result, &value)) {
+        known->worth = (struct schedule_worth){value / known->turns, (result.in + result.out) / known->turns};
         /* The places are the colouring's. */
         known->first_home = homes.colouring.of_buffer;
         known->action_home = homes.colouring.of_action;
@@ -236,7 +265,9 @@ void homes_make(struct cache *cache, struct known *known)
         colouring_free(&homes.colouring);
     }
     cycle_run_free(run);
-    set_all(known);
+    cycle_free(homes.cycle);
+    schedule_free(homes.schedule);
+    set_all(known, cache->phase);
     free(homes.frames);
     free(homes.number_of);
     free(homes.taken);
@@ -251,8 +282,10 @@ static void be_born(const struct known *known, struct segment *segment)
             segment->home[i] = known->homes[at + i];
 }
 
-void home_set(const struct known *known, struct segment *segment, uint32_t buffer, bool born)
+void home_set(const struct known *known, struct segment *segment, uint32_t buffer, uint64_t round, bool born)
 {
+    if (known->here && !cycle_static(&known->cycle->buffers[buffer]))
+        buffer += (uint32_t)(round % known->turns) * known->born;
     segment->home = known->here ? known->here + known->first_home[buffer] : NULL;
     if (segment->home && born)
         be_born(known, segment);
@@ -268,7 +301,7 @@ void home_reborn(const struct cache *cache, struct segment *segment)
 
 void home_move(const struct known *known, const struct segment *segment, uint32_t action)
 {
-    const struct schedule_action *moved = &known->schedule->actions[action];
+    const struct schedule_action *moved = &known->schedule->actions[action % known->schedule->count];
 
     if (!known->here || !segment->home)
         return;
@@ -332,7 +365,7 @@ struct frame *home_elsewhere(struct cache *cache, const struct segment *segment,
 {
     const struct known *known = cache->at_home;
     uint64_t stays = segment->leaves > cache->plan_position ? segment->leaves - cache->plan_position : 1;
-    uint32_t length = known->cycle->length, wanted, now, most = 0;
+    uint32_t length = known->turns * known->cycle->length, wanted, now, most = 0;
     unsigned left = 4 * FRAME_CANDIDATES;
     struct frame *best = NULL;
 

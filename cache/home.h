@@ -9,6 +9,9 @@
  * frames without an owner for so long, the one whose next owner comes soonest behind it. A piece without a
  * home, or whose home is taken, has any free frame.
  *
+ * What lives for longer than a round is there twice for a while: then homes are chosen for two rounds
+ * together (unroll.h), and buffers have those of one round or the other by turns.
+ *
  * Frames are chosen by an estimate of when copies begin and end, so that nobody waits for a copy on a frame
  * while another one would do: fixed homes chosen by order alone made rounds up to a tenth longer (replay).
  *
@@ -23,15 +26,16 @@
 
 /* Homes for the buffers of a round that is followed from now on. Without memory for it there are none. */
 void homes_make(struct cache *cache, struct known *known);
-/* A segment stands for a buffer from now on; born: it is a new one. */
-void home_set(const struct known *known, struct segment *segment, uint32_t buffer, bool born);
+/* A segment stands for a buffer that was born in that round (known->round) from now on; born: it is a new
+ * one. */
+void home_set(const struct known *known, struct segment *segment, uint32_t buffer, uint64_t round, bool born);
 /*
  * New contents at an address that is kept for them (place.h): the homes of a new one of the buffer it stood
  * for, which may be needed, by the job's own copies, before an operation tells who it is. Else none are known
  * yet.
  */
 void home_reborn(const struct cache *cache, struct segment *segment);
-/* It is about to be brought in by an action of the schedule: the homes of that stay. */
+/* It is about to be brought in by an action of the schedule, by turns: the homes of that stay. */
 void home_move(const struct known *known, const struct segment *segment, uint32_t action);
 /*
  * The home of a piece that never leaves is taken: it is exchanged for that of another such piece, which is

@@ -45,7 +45,7 @@ struct cache {
     uint64_t window;              /* number of windows planned */
     uint64_t plan_base;           /* position of the window's first operation among all of windows */
     uint64_t plan_position;       /* of the operation being carried out now */
-    uint32_t plan_phase;          /* its phase in the round followed */
+    uint32_t plan_phase;          /* its phase in the turns of the round followed */
     uint32_t births, last_births; /* allocations since the last window was planned, and in the time before */
     uint32_t *by_birth;           /* place of birth in the round before: first use in this one */
     uint32_t birth_capacity;

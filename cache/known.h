@@ -46,13 +46,16 @@ struct known {
                              bring them in */
     struct frame **here;  /* the same of each buffer now */
     uint32_t *first_home,
-        *action_home; /* where a buffer's begin, and those of pieces that an action brings in */
+        *action_home; /* where a buffer's begin, and those of pieces that an action brings in; by turns */
     struct frame **
         *whole;      /* by frame: where it stands in homes as that of a piece that never leaves; or NULL */
     uint32_t frames; /* numbered */
     uint64_t *held;  /* by frame: the slots of the round in which it is a home, bits */
     uint32_t slots;
     bool at_home;      /* they are those of the schedule */
+    uint32_t turns;    /* rounds that homes are chosen for together (unroll.h) */
+    uint32_t born;     /* buffers born in a round */
+    uint64_t round;    /* number of the one that is being planned: modulo turns it says which homes */
     uint64_t followed; /* when it was followed last, for replacing the one that was not for longest */
     unsigned tried;    /* schedules made without a planner, of SCHEDULE_TRIES */
     struct schedule_worth worth; /* of the one in use; time 0 until its homes were chosen */

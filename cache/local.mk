@@ -80,6 +80,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/stream.h \
 	%D%/timing.c \
 	%D%/timing.h \
+	%D%/unroll.c \
+	%D%/unroll.h \
 	%D%/verify.c \
 	%D%/verify.h
 libhbmspill_la_LIBADD += %D%/libcache.la

@@ -33,6 +33,11 @@ uint64_t place_birth(struct size_class *class, const struct moment *moment)
     return name ? name : 1;
 }
 
+uint64_t place_other(uint64_t name)
+{
+    return mix(name, 1) | 1;
+}
+
 static struct place *find(const struct segments *segments, uint64_t name)
 {
     struct place *place;

@@ -8,7 +8,8 @@
  * lowest first serve several buffers of a round one after the other, and each of them has it bound anew: a
  * step of three programs made four driver calls for every frame that moved (hbmspill-replay).
  *
- * A place is a wish, as a home is: if the address is in use, the birth gets another. Sizes that are packed
+ * A place is a wish, as a home is. If the address is still in use, as that of what a job gives up when it has
+ * made the next one, the birth gets its other place, and if that is, too, any address. Sizes that are packed
  * have no places: their segments are shared as it is.
  *
  * Called with the cache's lock held.
@@ -26,11 +27,13 @@ struct size_class;
 /* When a birth comes. round 0: no round is followed, and no address is kept for it. */
 struct moment {
     uint64_t round, window; /* which round; windows planned so far, over the whole run */
-    uint32_t phase;         /* of the operation expected next */
+    uint32_t phase;         /* of the operation expected next, in as many rounds as take turns (unroll.h) */
 };
 
 /* The birth of an item of a class at a moment is counted; its name, 0 where it has none. */
 uint64_t place_birth(struct size_class *class, const struct moment *moment);
+/* The name of the same birth's other place. */
+uint64_t place_other(uint64_t name);
 /* The segment kept for the birth of that name, or NULL. */
 struct segment *place_find(const struct segments *segments, uint64_t name);
 /* The segment is kept for it from now on, and no other is. Without memory for that none is. */

@@ -47,7 +47,7 @@ struct plan_action {
     enum plan_kind kind;
     uint32_t segment;      /* index */
     uint32_t first, count; /* pieces */
-    uint32_t scheduled;    /* the schedule's action, if it is one */
+    uint32_t scheduled;    /* the schedule's action, by turns (unroll.h), if it is one */
     uint32_t at;           /* issued before the operation at this position */
     uint32_t use;          /* fetch: position that needs it, the window's length if beyond */
     uint32_t leaves;       /* fetch: position at which it goes again, PLAN_NEVER if it stays */
@@ -73,6 +73,7 @@ struct plan {
     uint32_t *head;      /* length + 1: first action at a position, PLAN_NEVER if none */
     struct known *known; /* the round it is part of, NULL: none is known */
     uint32_t phase;      /* of the first operation in it */
+    uint64_t round;      /* its number when that is issued (known->round) */
     int64_t *occupied;   /* length: bytes in HBM during an operation */
 };
 

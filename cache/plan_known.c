@@ -81,6 +81,7 @@ static bool find(struct cache *cache, const struct plan *plan)
 
         if (phase != CYCLE_NEVER) {
             cache->following = cache->known[i];
+            cache->following->round++;
             cache->phase = phase;
             return true;
         }
@@ -114,13 +115,13 @@ static void learn_touches(struct known *known, const struct plan *plan, uint32_t
         if (name->age == 0 && known->cycle->buffers[name->buffer].birth == phase) {
             memmove(lives + 1, lives, (known->ages[name->buffer] - 1) * sizeof *lives);
             lives[0] = (struct known_life){segment, segment->life};
-            home_set(known, segment, name->buffer, true);
+            home_set(known, segment, name->buffer, known->round, true);
             continue;
         }
         life = resolve(known, phase, name->buffer, name->age);
         if (life && life->life != segment->life) {
             *life = (struct known_life){segment, segment->life};
-            home_set(known, segment, name->buffer, false);
+            home_set(known, segment, name->buffer, known->round - name->age, false);
         }
     }
 }
@@ -147,7 +148,7 @@ static int actions_at(struct known *known, struct plan *plan, uint32_t position,
         action = &plan->actions[plan->action_count - 1];
         action->first = scheduled->first;
         action->count = scheduled->count;
-        action->scheduled = a;
+        action->scheduled = a + (uint32_t)(known->round % known->turns) * known->schedule->count;
         action->leaves = later(position, known->action_until[a]);
     }
     return 0;
@@ -224,6 +225,7 @@ int plan_known(struct cache *cache, struct plan *plan)
         return -ENOENT;
     known = plan->known = cache->following;
     plan->phase = cache->phase;
+    plan->round = known->round;
     known->followed = cache->window;
     for (uint32_t i = 0; i < plan->length && !error; i++) {
         if (cache->phase == 0 && next_schedule(cache, known))
@@ -236,6 +238,7 @@ int plan_known(struct cache *cache, struct plan *plan)
         history_at(&cache->history, cache->plan_base + i)->duration =
             (float)op_at(known, cache->phase)->duration;
         cache->phase = (cache->phase + 1) % known->cycle->length;
+        known->round += cache->phase == 0;
     }
     cache->statistics.planned_operations += plan->length;
     return error ? error : drops(cache, plan);

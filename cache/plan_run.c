@@ -154,8 +154,12 @@ void plan_step(struct cache *cache, struct plan *plan, unsigned entry)
     uint32_t position = entry < plan->entries ? plan->position_of[entry] : plan->length;
 
     cache->plan_position = cache->policy.now = cache->plan_base + position;
-    if (plan->known)
-        cache->plan_phase = (uint32_t)(((uint64_t)plan->phase + position) % plan->known->cycle->length);
+    if (plan->known) {
+        uint64_t length = plan->known->cycle->length;
+
+        cache->plan_phase =
+            (uint32_t)((plan->round * length + plan->phase + position) % (plan->known->turns * length));
+    }
     for (uint32_t i = plan->head[position]; i != PLAN_NEVER; i = plan->actions[i].next) {
         const struct plan_action *action = &plan->actions[i];
         struct plan_segment *moved = &plan->segments[action->segment];

@@ -249,19 +249,24 @@ static struct segment *make_one(struct segments *segments, struct size_class *cl
 enum { ADDRESSES = 16 };
 
 /*
- * That of a round ago; else one that nobody comes back to; else, for a birth in a round, a new one, so that
- * each has its own; else the lowest.
+ * That of a round ago, or of two rounds where that is in use until this one has begun; else one that nobody
+ * comes back to; else, for a birth in a round, a new one, so that each has its own; else the lowest. The name
+ * may become another.
  */
-static struct segment *choose(struct segments *segments, struct size_class *class, uint64_t name, int *error)
+static struct segment *choose(struct segments *segments, struct size_class *class, uint64_t *name, int *error)
 {
-    struct segment *segment = name ? place_find(segments, name) : NULL;
+    struct segment *segment = *name ? place_find(segments, *name) : NULL;
 
+    if (segment && segment->live_items) {
+        *name = place_other(*name);
+        segment = place_find(segments, *name);
+    }
     if (segment && !segment->live_items && may_give(segments, segment))
         return segment;
     segment = find_free(segments, class, false);
     if (segment)
         return segment;
-    if (name && segments->extra < ADDRESSES * segments->frames->limit) {
+    if (*name && segments->extra < ADDRESSES * segments->frames->limit) {
         segment = make_one(segments, class, error);
         if (segment) {
             segments->extra += segment->size;
@@ -283,7 +288,7 @@ int segments_take_item(struct segments *segments, uint64_t size, const struct mo
     if (!class)
         return -ENOMEM;
     name = place_birth(class, moment);
-    segment = choose(segments, class, name, &error);
+    segment = choose(segments, class, &name, &error);
     if (!segment)
         return error;
     if (name)

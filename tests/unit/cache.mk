@@ -34,6 +34,11 @@ TESTS += %D%/test_greedy
 %C%_test_greedy_SOURCES = %D%/test_greedy.c
 %C%_test_greedy_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_greedy_LDADD = cache/libcache.la $(CHECK_LIBS)
+check_PROGRAMS += %D%/test_unroll
+TESTS += %D%/test_unroll
+%C%_test_unroll_SOURCES = %D%/test_unroll.c
+%C%_test_unroll_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_unroll_LDADD = cache/libcache.la $(CHECK_LIBS)
 # Built with the tests, run by hand.
 check_PROGRAMS += %D%/bench_greedy
 %C%_bench_greedy_SOURCES = %D%/bench_greedy.c

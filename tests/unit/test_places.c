@@ -192,6 +192,87 @@ START_TEST(fitting_jobs_reuse_addresses)
 }
 END_TEST
 
+/* --- Lives longer than a round -----------------------------------------------------------------------------
+ */
+
+enum { KINDS = 4, OPS = 4 * KINDS, ENTRIES = 3 * OPS };
+
+/* A round: weights made from those of the round before; those made two rounds ago go while it begins. */
+static void make_anew(struct buffer *old, struct buffer *now, struct buffer *made)
+{
+    struct step steps[OPS];
+    struct cache_planned_op ops[ENTRIES];
+    struct cache_touch touches[OPS][2];
+    struct buffer *frees[ENTRIES] = {0};
+    unsigned count = 0, entry = 0;
+
+    for (unsigned i = 0; i < KINDS; i++) {
+        allocate(&born[i], 4 * FAKE_GRANULE);
+        allocate(&made[i], 2 * FAKE_GRANULE);
+        steps[count++] = (struct step){&now[i], &born[i]};
+    }
+    for (unsigned i = KINDS; i-- > 0;) {
+        steps[count++] = (struct step){&now[i], &born[i]};
+        steps[count++] = (struct step){&born[i], &made[i]};
+        steps[count++] = (struct step){&now[i], &made[i]};
+    }
+    for (unsigned k = 0; k < OPS; k++) {
+        touches[k][0] = (struct cache_touch){steps[k].read->address, CACHE_READ};
+        touches[k][1] = (struct cache_touch){steps[k].written->address, CACHE_READ | CACHE_WRITE};
+        ops[entry++] = (struct cache_planned_op){.touches = touches[k], .count = 2};
+        if (k < KINDS)
+            frees[entry] = &old[k];
+        else if ((k - KINDS) % 3 == 2)
+            frees[entry] = &born[KINDS - 1 - (k - KINDS) / 3];
+        if (frees[entry]) {
+            ops[entry] = (struct cache_planned_op){.free_address = frees[entry]->address};
+            entry++;
+        }
+    }
+    cache_window_begin(cache, ops, entry);
+    for (unsigned i = 0, k = 0; i < entry; i++) {
+        cache_window_step(cache, i);
+        if (frees[i]) {
+            release(frees[i]);
+        } else {
+            launch(&steps[k], touches[k]);
+            k++;
+        }
+        fake_run(&fake, (unsigned)(fake_random(&fake) % 30));
+    }
+    cache_window_end(cache);
+}
+
+/*
+ * Weights that are made anew in every round, and given up only when the next but one has begun: two of a kind
+ * are there at once, three have addresses. All of it is bound where it was some rounds ago.
+ */
+START_TEST(lives_longer_than_a_round)
+{
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct buffer kinds[3][KINDS];
+        uint64_t calls = 0, moved = 0;
+
+        start(22 * FAKE_GRANULE, seed); /* of 26 in use at once */
+        for (unsigned i = 0; i < KINDS; i++) {
+            allocate(&kinds[0][i], 2 * FAKE_GRANULE);
+            allocate(&kinds[1][i], 2 * FAKE_GRANULE);
+        }
+        for (unsigned round = 0; round < ROUNDS + 8; round++) {
+            if (round == ROUNDS) {
+                calls = binding_calls();
+                moved = cache_statistics(cache)->bytes_in;
+            }
+            make_anew(kinds[round % 3], kinds[(round + 1) % 3], kinds[(round + 2) % 3]);
+        }
+        ck_assert_uint_eq(fake.mismatches, 0);
+        ck_assert_uint_gt(cache_statistics(cache)->bytes_in, moved);
+        ck_assert_uint_eq(binding_calls(), calls);
+        fake_cache_stop(&fake, cache);
+    }
+}
+END_TEST
+
 /* Another job of the same sizes comes in between: it gets addresses, and the round its own again. */
 START_TEST(others_may_have_them_meanwhile)
 {
@@ -337,6 +418,7 @@ int main(void)
 
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, every_birth_of_a_round_has_its_own);
+    tcase_add_test(tests, lives_longer_than_a_round);
     tcase_add_test(tests, fitting_jobs_reuse_addresses);
     tcase_add_test(tests, others_may_have_them_meanwhile);
     tcase_add_test(tests, homes_are_frames_there_are);
