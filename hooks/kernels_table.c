@@ -1,5 +1,6 @@
 #include "hooks/kernels_table.h"
 #include "shim/log.h"
+#include "shim/memory.h"
 #include "shim/options.h"
 #include <fnmatch.h>
 #include <pthread.h>
@@ -96,7 +97,7 @@ static void read_file(const char *path)
         log_warn("kernels", "HBMSPILL_ADMITTED=%s: it cannot be read: ignored", path);
     else
         read_text(text, path);
-    free(text);
+    memory_free_foreign(text); /* getdelim's */
     if (file)
         fclose(file);
 }

@@ -4,6 +4,7 @@
 #include "hooks/plan_cache.h"
 #include "hooks/spawn.h"
 #include "shim/log.h"
+#include "shim/memory.h"
 #include "shim/options.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -106,7 +107,7 @@ static int find_program(char path[PATH_MAX])
 
 static void forget_text(struct request *request)
 {
-    free(request->text);
+    memory_free_foreign(request->text); /* open_memstream's */
     request->text = NULL;
 }
 

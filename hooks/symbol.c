@@ -1,4 +1,5 @@
 #include "hooks/symbol.h"
+#include "shim/memory.h"
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -146,7 +147,7 @@ static void cut_parameters(char *name)
     }
 }
 
-/* A C++ name as it was written, to be freed; NULL where it is none, or nobody can say. */
+/* A C++ name as it was written, the C++ library's memory; NULL where it is none, or nobody can say. */
 static char *demangled(const char *name)
 {
     char *(*demangle)(const char *, char *, size_t *, int *) = NULL;
@@ -194,7 +195,7 @@ void symbol_text(const void *address, char *text, size_t size)
     readable = demangled(name);
     offset++; /* of the return address again */
     snprintf(text, size, "%s!%.160s+0x%llx", module, readable ? readable : name, (unsigned long long)offset);
-    free(readable);
+    memory_free_foreign(readable);
 }
 
 void symbols_done(void)

@@ -13,6 +13,8 @@ libhbmspill_la_SOURCES = \
 	%D%/log.h \
 	%D%/options.c \
 	%D%/options.h \
+	%D%/memory.c \
+	%D%/memory.h \
 	%D%/ready.h \
 	%D%/runtime_functions.h \
 	%D%/shim.c \
@@ -21,6 +23,8 @@ libhbmspill_la_SOURCES = \
 %D%/dlsym_filter.lo: CFLAGS += -fno-sanitize=all
 libhbmspill_la_LIBADD =
 libhbmspill_la_LDFLAGS = -module -avoid-version -shared -no-undefined -static-libgcc \
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=strndup \
 	-Wl,--as-needed -Wl,-z,defs -Wl,-z,now -Wl,--version-script=$(top_srcdir)/%D%/libhbmspill.map
 EXTRA_libhbmspill_la_DEPENDENCIES = %D%/libhbmspill.map
 EXTRA_DIST += %D%/libhbmspill.map
+%D%/memory.lo: jemalloc/jemalloc.h

@@ -16,6 +16,7 @@ integration_tests = \
 	%D%/integration/test_long_run \
 	%D%/integration/test_numa \
 	%D%/integration/test_open \
+	%D%/integration/test_own_heap \
 	%D%/integration/test_pinned \
 	%D%/integration/test_planner \
 	%D%/integration/test_queries \
@@ -159,6 +160,10 @@ check_LTLIBRARIES += %D%/integration/runtime_host.la
 	-DRUNTIME_LIBRARY='"$(abs_top_builddir)/%D%/integration/.libs/runtime_host.so"'
 %C%_integration_test_runtime_host_CFLAGS = $(integration_cflags)
 %C%_integration_test_runtime_host_LDADD = $(integration_libs)
+
+%C%_integration_test_own_heap_SOURCES = %D%/integration/test_own_heap.c
+%C%_integration_test_own_heap_CFLAGS = $(integration_cflags)
+%C%_integration_test_own_heap_LDADD = $(integration_libs)
 
 %C%_integration_test_seldom_SOURCES = %D%/integration/test_seldom.c
 %C%_integration_test_seldom_CFLAGS = $(integration_cflags)

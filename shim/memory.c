@@ -1,0 +1,69 @@
+/*
+ * memory.c - where the library's own records are: in an arena of its own, in the jemalloc that it has under a
+ * prefix (pinned/). No hook takes memory from the job's heap, waits for its locks, or runs what the job has
+ * put in its place.
+ *
+ * The linker gives us what the library's objects call malloc, free and so on (--wrap, in local.mk); the tools
+ * and tests that some of the objects are built into have the C library's. A sanitizer wants to see every
+ * allocation, so with one there is no arena.
+ *
+ * Threads: jemalloc keeps some freed memory for each thread, gives it back when the thread ends and goes on
+ * without where another destructor of the thread calls after that. Fork: it takes its locks around it
+ * (pthread_atfork), so a child finds a heap that is whole. It is set up by the first call, and none is made
+ * before CUDA is used.
+ */
+#include "jemalloc/jemalloc.h"
+#include <string.h>
+
+/* NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void __wrap_free(void *memory);
+char *__wrap_strndup(const char *text, size_t length);
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void __real_free(void *memory);
+#define OWN(function) __real_##function
+#else
+#define OWN(function) hbmje_##function
+/* One arena beside those of pinned memory: the library is a small part of what the threads do. */
+extern const char *hbmje_malloc_conf;
+const char *hbmje_malloc_conf = "narenas:1";
+#endif
+
+void *__wrap_malloc(size_t size)
+{
+    return OWN(malloc)(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return OWN(calloc)(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return OWN(realloc)(memory, size);
+}
+
+void __wrap_free(void *memory)
+{
+    OWN(free)(memory);
+}
+
+char *__wrap_strndup(const char *text, size_t length)
+{
+    size_t size = strnlen(text, length);
+    char *copy = OWN(malloc)(size + 1);
+
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    return copy;
+}
+/* NOLINTEND(bugprone-reserved-identifier) */

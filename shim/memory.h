@@ -1,0 +1,24 @@
+/*
+ * memory.h - memory that is not the library's own: what the C library or another allocated by itself for us.
+ *
+ * The library's malloc, free and so on are an arena of its own (memory.c), so these pointers may not be given
+ * to free.
+ */
+#ifndef HBMSPILL_SHIM_MEMORY_H
+#define HBMSPILL_SHIM_MEMORY_H
+
+#include <dlfcn.h>
+#include <stddef.h>
+
+/* To the process's free, whoever has that: it is the one that who allocated found, too. NULL is allowed. */
+static inline void memory_free_foreign(void *memory)
+{
+    void (*give_back)(void *) = NULL;
+
+    if (memory)
+        *(void **)&give_back = dlsym(RTLD_DEFAULT, "free");
+    if (give_back)
+        give_back(memory);
+}
+
+#endif
