@@ -36,6 +36,19 @@ static uint64_t shape_of(const CUlaunchConfig *config)
     return shape;
 }
 
+static CUlaunchConfig plain_config(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                   unsigned bz, unsigned shared, CUstream stream)
+{
+    return (CUlaunchConfig){.gridDimX = gx,
+                            .gridDimY = gy,
+                            .gridDimZ = gz,
+                            .blockDimX = bx,
+                            .blockDimY = by,
+                            .blockDimZ = bz,
+                            .sharedMemBytes = shared,
+                            .hStream = stream};
+}
+
 /* may_hold: the window may have it. */
 static CUresult launch_begin(struct launching *launching, CUfunction function, void **params, void **extra,
                              bool per_thread, const CUlaunchConfig *config, bool plain, bool may_hold)
@@ -97,14 +110,7 @@ static CUresult launch(PFN_cuLaunchKernel_v4000 real, bool per_thread, CUfunctio
                        unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream,
                        void **params, void **extra)
 {
-    const CUlaunchConfig config = {.gridDimX = gx,
-                                   .gridDimY = gy,
-                                   .gridDimZ = gz,
-                                   .blockDimX = bx,
-                                   .blockDimY = by,
-                                   .blockDimZ = bz,
-                                   .sharedMemBytes = shared,
-                                   .hStream = stream};
+    const CUlaunchConfig config = plain_config(gx, gy, gz, bx, by, bz, shared, stream);
     struct launching launching;
     CUresult status;
 
@@ -135,14 +141,7 @@ static CUresult launch_cooperative(PFN_cuLaunchCooperativeKernel_v9000 real, boo
                                    unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                    unsigned bz, unsigned shared, CUstream stream, void **params)
 {
-    const CUlaunchConfig config = {.gridDimX = gx,
-                                   .gridDimY = gy,
-                                   .gridDimZ = gz,
-                                   .blockDimX = bx,
-                                   .blockDimY = by,
-                                   .blockDimZ = bz,
-                                   .sharedMemBytes = shared,
-                                   .hStream = stream};
+    const CUlaunchConfig config = plain_config(gx, gy, gz, bx, by, bz, shared, stream);
     struct launching launching;
     CUresult status;
 
