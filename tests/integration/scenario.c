@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OUTPUT_MAX = 64 << 10, VARIABLES_MAX = 40 };
+enum { OUTPUT_MAX = 64 << 10, VARIABLES_MAX = 40, SKIPPED = 77 /* to make check */ };
 
 /* native: without the library, on a GPU that is big enough: the job has to be right there too. */
 static const char native[] = "native";
@@ -296,9 +296,11 @@ static int run_job(const char *name)
     return 2;
 }
 
-static void add_scenarios(Suite *suite)
+/* True: some were added. */
+static bool add_scenarios(Suite *suite)
 {
     const char *only = getenv("SCENARIO");
+    bool found = false;
 
     for (unsigned i = 0; i < scenario_count; i++) {
         TCase *one_case = tcase_create(all[i].name);
@@ -308,7 +310,11 @@ static void add_scenarios(Suite *suite)
         tcase_set_timeout(one_case, time_limit + 5);
         tcase_add_loop_test(one_case, one, (int)(i * SCHEDULES), (int)((i + 1) * SCHEDULES));
         suite_add_tcase(suite, one_case);
+        found = true;
     }
+    if (!found)
+        fprintf(stderr, "SCENARIO=%s names none of the %u here\n", only ? only : "", scenario_count);
+    return found;
 }
 
 int scenarios_main_with(int argc, char **argv, const char *suite_name, const struct scenario *scenarios,
@@ -336,8 +342,8 @@ int scenarios_main_with(int argc, char **argv, const char *suite_name, const str
         tcase_set_timeout(own_case, 300);
         tcase_add_loop_test(own_case, test, 0, loops);
         suite_add_tcase(suite, own_case);
-    } else {
-        add_scenarios(suite);
+    } else if (!add_scenarios(suite)) {
+        return SKIPPED;
     }
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
