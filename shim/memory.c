@@ -5,7 +5,8 @@
  *
  * The linker gives us what the library's objects call malloc, free and so on (--wrap, in local.mk); the tools
  * and tests that some of the objects are built into have the C library's. A sanitizer wants to see every
- * allocation, so with one there is no arena.
+ * allocation, and who holds it: so with one there is no arena, be it in the library or in the job, whose leak
+ * checker does not look into ours.
  *
  * Threads: jemalloc keeps some freed memory for each thread, gives it back when the thread ends and goes on
  * without where another destructor of the thread calls after that. Fork: it takes its locks around it
@@ -22,14 +23,18 @@ void *__wrap_realloc(void *memory, size_t size);
 void __wrap_free(void *memory);
 char *__wrap_strndup(const char *text, size_t length);
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *memory, size_t size);
 void __real_free(void *memory);
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define OWN(function) __real_##function
 #else
-#define OWN(function) hbmje_##function
+/* The job's: there or not from the start, as both are in before any library of the job's is. */
+void __asan_init(void) __attribute__((weak));
+void __lsan_ignore_object(const void *memory) __attribute__((weak));
+#define OWN(function) (__asan_init || __lsan_ignore_object ? __real_##function : hbmje_##function)
 /* One arena beside those of pinned memory: the library is a small part of what the threads do. */
 extern const char *hbmje_malloc_conf;
 const char *hbmje_malloc_conf = "narenas:1";
