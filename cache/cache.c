@@ -161,8 +161,7 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
         const struct known *known = cache->following;
 
         moment.round = known->hash | 1;
-        if (known->turns > 1)
-            moment.phase += (uint32_t)(known->round % known->turns) * known->cycle->length;
+        moment.phase += known_turn(known, known->round) * known->cycle->length;
     }
     error = segments_take_item(&cache->segments, size, &moment, &segment, &item);
     if (error) {

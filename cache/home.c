@@ -86,7 +86,7 @@ static const struct segment *segment_now(const struct homes *homes, uint32_t buf
     if (cycle_static(&known->cycle->buffers[buffer]))
         return known->lives[buffer][0].segment;
     for (uint32_t age = 0; age < known->turns && age < known->ages[buffer]; age++)
-        if (born_in(known, buffer, age, homes->phase) % known->turns == turn)
+        if (known_turn(known, born_in(known, buffer, age, homes->phase)) == turn)
             return known->lives[buffer][age].segment;
     return NULL;
 }
@@ -285,7 +285,7 @@ static void be_born(const struct known *known, struct segment *segment)
 void home_set(const struct known *known, struct segment *segment, uint32_t buffer, uint64_t round, bool born)
 {
     if (known->here && !cycle_static(&known->cycle->buffers[buffer]))
-        buffer += (uint32_t)(round % known->turns) * known->born;
+        buffer += known_turn(known, round) * known->born;
     segment->home = known->here ? known->here + known->first_home[buffer] : NULL;
     if (segment->home && born)
         be_born(known, segment);

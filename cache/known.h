@@ -81,6 +81,11 @@ static inline bool known_waits(const struct known *known)
 }
 /* No segment may have them any more. */
 void known_forget_homes(struct known *known);
+/* Which of its turns a round is; 0 where homes have not been chosen yet. */
+static inline uint32_t known_turn(const struct known *known, uint64_t round)
+{
+    return known->turns > 1 ? (uint32_t)(round % known->turns) : 0;
+}
 /* The first of known->grams that is not less. */
 uint32_t known_gram(const struct known *known, uint64_t gram);
 

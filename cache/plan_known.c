@@ -148,7 +148,7 @@ static int actions_at(struct known *known, struct plan *plan, uint32_t position,
         action = &plan->actions[plan->action_count - 1];
         action->first = scheduled->first;
         action->count = scheduled->count;
-        action->scheduled = a + (uint32_t)(known->round % known->turns) * known->schedule->count;
+        action->scheduled = a + known_turn(known, known->round) * known->schedule->count;
         action->leaves = later(position, known->action_until[a]);
     }
     return 0;

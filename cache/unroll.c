@@ -1,7 +1,6 @@
 #include "cache/unroll.h"
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Of a round: choosing frames takes more than twice as long for two. */
 enum { MOST_OPERATIONS = 8192 };
