@@ -4,7 +4,11 @@
 #include "tests/integration/job.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum job_lookup job_lookup = JOB_DLSYM;
@@ -218,4 +222,21 @@ size_t job_free_bytes(void)
 
     CU(cuMemGetInfo(&free_bytes, NULL));
     return free_bytes;
+}
+
+void job_put_file(const char *root, const char *path, const char *text)
+{
+    char name[1024];
+    FILE *file;
+
+    snprintf(name, sizeof name, "%s%s", root, path);
+    for (char *slash = name + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        REQUIRE(!mkdir(name, 0700) || errno == EEXIST, "%s", name);
+        *slash = '/';
+    }
+    file = fopen(name, "w");
+    REQUIRE(file != NULL, "%s", name);
+    fputs(text, file);
+    fclose(file);
 }

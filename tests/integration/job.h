@@ -254,6 +254,9 @@ CUstream job_stream(void);
 volatile uint32_t *job_pinned_word(void);
 /* Evicts what was used before: allocates, fills and frees more than device memory holds. */
 void job_flush(void);
+
+/* A file of a machine made of files, below the directory root; the directories it lies in are made. */
+void job_put_file(const char *root, const char *path, const char *text);
 /* A number of the preloaded library's own is not to be had in the job; this is the driver's memory info. */
 size_t job_free_bytes(void);
 

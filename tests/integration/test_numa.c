@@ -7,38 +7,20 @@
 
 #include <check.h>
 #include <dlfcn.h>
-#include <errno.h>
-#include <sys/stat.h>
 
 enum { BYTES = 4 << 20, WORDS = BYTES / 4 };
-
-static void put_file(const char *path, const char *text)
-{
-    char name[1024];
-    FILE *file;
-
-    snprintf(name, sizeof name, "%s%s", getenv("HBMSPILL_TEST_ROOT"), path);
-    for (char *slash = name + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        REQUIRE(!mkdir(name, 0700) || errno == EEXIST, "%s", name);
-        *slash = '/';
-    }
-    file = fopen(name, "w");
-    REQUIRE(file != NULL, "%s", name);
-    fputs(text, file);
-    fclose(file);
-}
 
 /* Pins some memory, small and large, and spills. The libnuma is found by its name from here on. */
 static void use_memory(const char *node_of_device, const char *online)
 {
+    const char *root = getenv("HBMSPILL_TEST_ROOT");
     CUdeviceptr at[14];
     void *host[2];
 
     REQUIRE(dlopen(FAKE_NUMA, RTLD_NOW | RTLD_LOCAL) != NULL, "%s", dlerror());
-    put_file("/proc/meminfo", "MemAvailable:  400000 kB\n");
-    put_file("/sys/bus/pci/devices/0000:01:00.0/numa_node", node_of_device);
-    put_file("/sys/devices/system/node/online", online);
+    job_put_file(root, "/proc/meminfo", "MemAvailable:  400000 kB\n");
+    job_put_file(root, "/sys/bus/pci/devices/0000:01:00.0/numa_node", node_of_device);
+    job_put_file(root, "/sys/devices/system/node/online", online);
     cuda_start();
     CU(cuMemHostAlloc(&host[0], 100, 0));
     CU(cuMemHostAlloc(&host[1], 3 * MIB, 0));

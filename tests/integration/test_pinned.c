@@ -6,9 +6,7 @@
 #include "tests/integration/scenario.h"
 
 #include <check.h>
-#include <errno.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BYTES = 4 << 20, WORDS = BYTES / 4 };
@@ -384,38 +382,21 @@ static void with_the_context(void)
     exit(0);
 }
 
-static void put_file(const char *root, const char *path, const char *text)
-{
-    char name[1024];
-    FILE *file;
-
-    snprintf(name, sizeof name, "%s%s", root, path);
-    for (char *slash = name + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        REQUIRE(!mkdir(name, 0700) || errno == EEXIST, "%s", name);
-        *slash = '/';
-    }
-    file = fopen(name, "w");
-    REQUIRE(file != NULL, "%s", name);
-    fputs(text, file);
-    fclose(file);
-}
-
 /* A machine made of files. */
 static const char *machine(void)
 {
     const char *root = getenv("HBMSPILL_TEST_ROOT");
 
     REQUIRE(root != NULL);
-    put_file(root, "/proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:  400000 kB\n");
-    put_file(root, "/proc/self/cgroup", "3:cpu:/\n0::/a/b\n");
-    put_file(root, "/sys/fs/cgroup/a/memory.max", "157286400\n");    /* 150 MiB, in the group above */
-    put_file(root, "/sys/fs/cgroup/a/memory.current", "73400320\n"); /* 70, of which 20 can be dropped */
-    put_file(root, "/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 20971520\n");
-    put_file(root, "/sys/fs/cgroup/a/b/memory.max", "max\n");
-    put_file(root, "/proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
-    put_file(root, "/sys/bus/pci/devices/0000:01:00.0/numa_node", "0\n");
-    put_file(root, "/sys/devices/system/node/online", "0-1\n");
+    job_put_file(root, "/proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:  400000 kB\n");
+    job_put_file(root, "/proc/self/cgroup", "3:cpu:/\n0::/a/b\n");
+    job_put_file(root, "/sys/fs/cgroup/a/memory.max", "157286400\n");    /* 150 MiB, in the group above */
+    job_put_file(root, "/sys/fs/cgroup/a/memory.current", "73400320\n"); /* 70, of which 20 can be dropped */
+    job_put_file(root, "/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 20971520\n");
+    job_put_file(root, "/sys/fs/cgroup/a/b/memory.max", "max\n");
+    job_put_file(root, "/proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
+    job_put_file(root, "/sys/bus/pci/devices/0000:01:00.0/numa_node", "0\n");
+    job_put_file(root, "/sys/devices/system/node/online", "0-1\n");
     return root;
 }
 
@@ -462,7 +443,7 @@ static void memory_is_short(void)
 
     cuda_start();
     take_and_give();
-    put_file(root, "/proc/pressure/memory", "some avg10=55.07 avg60=0.00 avg300=0.00 total=0\n");
+    job_put_file(root, "/proc/pressure/memory", "some avg10=55.07 avg60=0.00 avg300=0.00 total=0\n");
     usleep(1300000);
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(NULL));
 }
