@@ -19,7 +19,8 @@ static CUdeviceptr mapping(void)
 
 /* ---- memory that is taken away, or comes too late ---- */
 
-static void unmapped(bool known)
+/* A mapping that is written to; known: the host knows that it has been. */
+static CUdeviceptr written_mapping(bool known)
 {
     CUdeviceptr at = mapping();
     OK(cuMemsetD32Async(at, 3, WORDS, one));
@@ -27,17 +28,17 @@ static void unmapped(bool known)
         OK(cuStreamSynchronize(one));
     else
         let_it_run();
-    OK(cuMemUnmap(at, PAGE));
+    return at;
+}
+
+static void unmapped(bool known)
+{
+    OK(cuMemUnmap(written_mapping(known), PAGE));
 }
 
 static void made_inaccessible(bool known)
 {
-    CUdeviceptr at = mapping();
-    OK(cuMemsetD32Async(at, 3, WORDS, one));
-    if (known)
-        OK(cuStreamSynchronize(one));
-    else
-        let_it_run();
+    CUdeviceptr at = written_mapping(known);
     OK(set_access(at, PAGE, CU_MEM_ACCESS_FLAGS_PROT_NONE));
 }
 
