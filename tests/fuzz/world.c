@@ -31,12 +31,13 @@ void world_say(const struct world *world, const char *format, ...)
     fputc('\n', stderr);
 }
 
-/* What was held back could not be submitted: nothing goes on from here. Two threads may find out at once. */
-static atomic_bool ending;
-
+/*
+ * What was held back could not be submitted: nothing goes on from here. Two threads may find out at once, and
+ * whatever call another thread makes from now on, here or in a plain CU(), it meets a driver that has ended.
+ */
 static void end_refused(void)
 {
-    if (!atomic_exchange(&ending, true))
+    if (!atomic_exchange(&job_ends, true))
         exit(REFUSED);
     for (;;)
         pause();
@@ -46,7 +47,7 @@ bool world_did(struct world *world, CUresult status, const char *what)
 {
     if (status == CUDA_SUCCESS)
         return true;
-    if (status == CUDA_ERROR_DEINITIALIZED && atomic_load(&ending)) /* another thread ends the process */
+    if (status == CUDA_ERROR_DEINITIALIZED && atomic_load(&job_ends)) /* another thread ends the process */
         end_refused();
     if (status != CUDA_ERROR_OUT_OF_MEMORY || !world->limits.may_run_out)
         job_fail(__FILE__, __LINE__, what, "%s in action %lu", job_error_name(status), world->step);
@@ -54,7 +55,7 @@ bool world_did(struct world *world, CUresult status, const char *what)
     status = cuda.cuCtxSynchronize();
     if (status == CUDA_SUCCESS)
         return false;
-    if (status == CUDA_ERROR_DEINITIALIZED && atomic_load(&ending))
+    if (status == CUDA_ERROR_DEINITIALIZED && atomic_load(&job_ends))
         end_refused();
     if (status != CUDA_ERROR_OUT_OF_MEMORY)
         job_fail(__FILE__, __LINE__, what, "%s once memory had run out, in action %lu",
