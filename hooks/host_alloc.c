@@ -66,10 +66,26 @@ static void tell_full(void)
                  MIB(atomic_load(&budget->pinned)), MIB(atomic_load(&budget->limit)));
 }
 
+/*
+ * The system pins no more for the job, which is the driver's own answer. What a job makes of it is its
+ * affair: JAX asks again every ten seconds, for ever.
+ */
+static void tell_refused(uint64_t size)
+{
+    uint64_t pinned = atomic_load(&host_memory_budget()->pinned), job = hook_counters.job_pinned_bytes;
+
+    log_once(
+        LOG_WARN, "host",
+        "the driver refuses the job %llu MiB of pinned memory with %llu MiB pinned, %llu of them by the job "
+        "itself: it may wait for it in vain (a limit on locked memory, ulimit -l, or HBMSPILL_HOST_LIMIT too "
+        "high for this system)",
+        MIB(size), MIB(pinned), MIB(job));
+}
+
 /* What is idle anywhere is given back. */
 static bool make_room(void)
 {
-    uint64_t before = budget_left(host_memory_budget());
+    uint64_t before = atomic_load(&host_memory_budget()->pinned);
     struct gpu *gpu;
 
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
@@ -77,7 +93,7 @@ static bool make_room(void)
         if (gpu->pinned.pool)
             pool_trim(gpu->pinned.pool, 0, UINT64_MAX);
     }
-    return budget_left(host_memory_budget()) > before;
+    return atomic_load(&host_memory_budget()->pinned) < before;
 }
 
 /* In the account for what the driver pins itself. */
@@ -132,16 +148,29 @@ static CUcontext current_context(void)
                                                                                                     : NULL;
 }
 
-/* Around a call of the driver's that pins size bytes at *memory, which are in so many whole pages. */
+/* As in pinned.c: the system has no more to pin. */
+static bool is_refusal(CUresult status)
+{
+    return status == CUDA_ERROR_OUT_OF_MEMORY || status == CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+/*
+ * Around a call of the driver's that pins size bytes at *memory, which are in so many whole pages. What is
+ * idle in the pools the job could have had without us, so it is asked for once more when that is given back.
+ */
 #define COUNTED(at, bytes, pages, call)                                                                      \
     ({                                                                                                       \
         struct pinned counted = {.range.size = (bytes), .counted = (pages), .context = current_context()};   \
         CUresult counted_status;                                                                             \
         count_native(counted.counted);                                                                       \
         counted_status = (call);                                                                             \
+        if (is_refusal(counted_status) && make_room())                                                       \
+            counted_status = (call);                                                                         \
         counted.range.base = counted_status == CUDA_SUCCESS ? (at) : NULL;                                   \
         if (counted_status != CUDA_SUCCESS || !host_add(&counted))                                           \
             budget_give(host_memory_budget(), counted.counted);                                              \
+        if (is_refusal(counted_status))                                                                      \
+            tell_refused(counted.counted);                                                                   \
         counted_status;                                                                                      \
     })
 

@@ -1,10 +1,14 @@
 #include "hooks/outside.h"
 #include "hooks/counters.h"
+#include "hooks/host_memory.h"
 #include "hooks/retry.h"
+#include "shim/log.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
+
+#define MIB(bytes) ((unsigned long long)((bytes) >> 20))
 
 struct key {
     uint64_t kind, value;
@@ -184,5 +188,15 @@ bool retry_make_room(struct gpu *gpu, uint64_t bytes)
     entered = gpu_enter(gpu);
     released = cache_release(gpu->cache, bytes > gpu->granularity ? bytes : 16 * gpu->granularity);
     gpu_leave(entered);
+    if (!released) {
+        const struct budget *budget = host_memory_budget();
+
+        log_once(
+            LOG_WARN, "full",
+            "the driver has no device memory left for the job (modules, graphs, libraries), and nothing can "
+            "make way: %llu of %llu MiB of host memory are used: raise HBMSPILL_HOST_LIMIT, or "
+            "HBMSPILL_RESERVE",
+            MIB(atomic_load(&budget->pinned)), MIB(atomic_load(&budget->limit)));
+    }
     return released > 0;
 }

@@ -357,6 +357,29 @@ static void said_once(const struct outcome *of)
                       outcome_number(of->statistics, "pool_bytes"));
 }
 
+/* The system has no more, once and then ever again: first what is idle makes way. */
+static void refused_by_the_system(void)
+{
+    void *host;
+
+    cuda_start();
+    CU(cuMemHostAlloc(&host, BYTES, 0));
+    CU(cuMemFreeHost(host));
+    CU(cuMemHostAlloc(&host, BYTES, CU_MEMHOSTALLOC_WRITECOMBINED));
+    CU(cuMemFreeHost(host));
+    for (unsigned i = 0; i < 3; i++)
+        EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemHostAlloc(&host, BYTES, CU_MEMHOSTALLOC_WRITECOMBINED));
+}
+
+static void idle_made_way(const struct outcome *of)
+{
+    ck_assert_uint_gt(outcome_number(of->statistics, "pool_made"), 0);
+    ck_assert_uint_eq(outcome_number(of->statistics, "pinned_bytes"), 0);
+    ck_assert_uint_eq(outcome_calls(of, "cuMemHostAlloc"), 5);
+    ck_assert_msg(lines_with(of->err, "refuses the job 4 MiB of pinned memory with 0 MiB pinned") == 1, "%s",
+                  of->err);
+}
+
 /* The context goes, and with it what was pinned in it: the driver's answers. */
 static void with_the_context(void)
 {
@@ -527,6 +550,14 @@ static const struct scenario scenarios[] = {
      .flags = SCENARIO_NOT_NATIVE | SCENARIO_ONCE,
      .variables = "SYNTHETIC_GPU_FAULT=cuMemHostRegister:7:OUT_OF_MEMORY",
      .inspect = said_once},
+    {.name = "refused_by_the_system",
+     .job = refused_by_the_system,
+     .flags = SCENARIO_NOT_NATIVE | SCENARIO_ONCE,
+     /* The first call, and from the third on: each fault counts from the call on that the one before did not
+        take. */
+     .variables = "SYNTHETIC_GPU_FAULT=cuMemHostAlloc:1:OUT_OF_MEMORY,cuMemHostAlloc:2:OUT_OF_MEMORY,"
+                  "cuMemHostAlloc:2:OUT_OF_MEMORY,cuMemHostAlloc:2:OUT_OF_MEMORY",
+     .inspect = idle_made_way},
     {.name = "with_the_context", .job = with_the_context, .flags = SCENARIO_ONCE},
     {.name = "in_a_group",
      .job = in_a_group,
