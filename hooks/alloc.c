@@ -13,6 +13,7 @@
 #include "hooks/outside.h"
 #include "hooks/pool.h"
 #include "hooks/retry.h"
+#include "hooks/sync_memops.h"
 #include "hooks/trace.h"
 #include "hooks/window.h"
 #include "shim/log.h"
@@ -48,6 +49,7 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
         operation_explain(&failure, "an allocation");
     if (!error) {
         *out = address;
+        sync_memops_born(address);
         TRACE(trace_alloc(address, size));
         costs_note_allocation(gpu, address, size);
         count_add(managed_allocations, 1);

@@ -11,6 +11,7 @@
 #include "hooks/capture.h"
 #include "hooks/counters.h"
 #include "hooks/operation.h"
+#include "hooks/sync_memops.h"
 #include "hooks/trace.h"
 #include "hooks/window.h"
 #include <errno.h>
@@ -24,7 +25,8 @@ struct copy {
     CUstream stream;
     bool per_thread, blocking;
     bool in_slot;
-    bool held; /* for later: nothing is left to do now */
+    bool waits; /* for its end, whatever the driver would: sync_memops.h */
+    bool held;  /* for later: nothing is left to do now */
     struct operation operation;
 };
 
@@ -73,6 +75,7 @@ static CUresult copy_begin(struct copy *copy)
     count_add(copies, 1);
     copy->in_slot = copy->held = false;
     copy->operation.gpu = NULL;
+    copy->waits = copy->blocking && (sync_memops_of(copy->dst) || sync_memops_of(copy->src));
     if (!gpu_at(0))
         return CUDA_SUCCESS;
     if (!touches_within(copy->dst, copy->size) || !touches_within(copy->src, copy->size))
@@ -123,11 +126,12 @@ static CUresult copy_in_slot(const struct copy *copy)
     return status;
 }
 
-static void copy_end(struct copy *copy, CUresult status)
+static CUresult copy_end(struct copy *copy, CUresult status)
 {
     operation_end(&copy->operation, status);
     if (status == CUDA_SUCCESS)
         copy_count(copy);
+    return sync_memops_finish(copy->waits, copy->per_thread, status);
 }
 
 #define ADDRESS(pointer) ((uint64_t)(uintptr_t)(pointer))
@@ -144,8 +148,7 @@ static void copy_end(struct copy *copy, CUresult status)
         if (status != CUDA_SUCCESS || copy.held)                                                             \
             return status;                                                                                   \
         status = copy.in_slot ? copy_in_slot(&copy) : hbmspill_real.symbol arguments;                        \
-        copy_end(&copy, status);                                                                             \
-        return status;                                                                                       \
+        return copy_end(&copy, status);                                                                      \
     }
 
 #define ANY_TO_ANY .dst = dst, .src = src, .size = size, .dst_side = SIDE_ANY, .src_side = SIDE_ANY

@@ -8,6 +8,7 @@
  */
 #include "hooks/gpu.h"
 #include "hooks/host_alloc.h"
+#include "hooks/sync_memops.h"
 #include "shim/options.h"
 
 /*
@@ -120,8 +121,10 @@ static CUresult attribute_of(struct gpu *gpu, void *value, CUpointer_attribute a
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *(int *)value = gpu->device;
         return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        *(unsigned *)value = sync_memops_of(address);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         *(unsigned *)value = 0;

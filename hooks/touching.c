@@ -10,31 +10,39 @@
 #include "hooks/counters.h"
 #include "hooks/host_alloc.h"
 #include "hooks/operation.h"
+#include "hooks/sync_memops.h"
 #include "hooks/trace.h"
 #include "hooks/window.h"
 
-#define TOUCHING(name, symbol, parameters, arguments, on_stream, per_thread_stream, ...)                     \
+#define TOUCHING_FORM(name, symbol, parameters, arguments, on_stream, per_thread_stream, now, ...)           \
     CUresult name parameters                                                                                 \
     {                                                                                                        \
         struct operation operation;                                                                          \
         struct touches touches;                                                                              \
         CUresult status;                                                                                     \
+        bool waits;                                                                                          \
                                                                                                              \
         if (!shim_active())                                                                                  \
             return hbmspill_real.symbol arguments;                                                           \
         count_add(copies, 1);                                                                                \
         touches_init(&touches);                                                                              \
         __VA_ARGS__;                                                                                         \
+        waits = (now) && sync_memops_touched(&touches);                                                      \
         TRACE(trace_other(#symbol, &touches, on_stream, per_thread_stream));                                 \
         status = operation_begin(&operation, &touches, on_stream, per_thread_stream, false, #symbol);        \
         if (status != CUDA_SUCCESS)                                                                          \
             return status;                                                                                   \
         status = hbmspill_real.symbol arguments;                                                             \
         operation_end(&operation, status);                                                                   \
-        return status;                                                                                       \
+        return sync_memops_finish(waits, per_thread_stream, status);                                         \
     }
 
+/* What is queued in a stream that is named, and the synchronous forms, in a default stream. */
+#define TOUCHING(name, symbol, parameters, arguments, on_stream, per_thread_stream, ...)                     \
+    TOUCHING_FORM(name, symbol, parameters, arguments, on_stream, per_thread_stream, false, __VA_ARGS__)
 #define TOUCHING_HOOK(symbol, ...) TOUCHING(hook_##symbol, symbol, __VA_ARGS__)
+#define TOUCHING_NOW_HOOK(symbol, parameters, arguments, per_thread_stream, ...)                             \
+    TOUCHING_FORM(hook_##symbol, symbol, parameters, arguments, NULL, per_thread_stream, true, __VA_ARGS__)
 
 #define READS(address, size) touches_add_range(&touches, (uint64_t)(address), size, CACHE_READ)
 #define WRITES(address, size) touches_add_range(&touches, (uint64_t)(address), size, CACHE_READ | CACHE_WRITE)
@@ -49,10 +57,10 @@ static uint64_t extent(uint64_t width, uint64_t height, uint64_t pitch)
 #define MEMSET_HOOKS(symbol, type)                                                                           \
     static TOUCHING(symbol##_now, symbol##Async, (CUdeviceptr dst, type value, size_t n, CUstream stream),   \
                     (dst, value, n, stream), stream, false, WRITES(dst, n * sizeof(type)))                   \
-        TOUCHING_HOOK(symbol##_v2, (CUdeviceptr dst, type value, size_t n), (dst, value, n), NULL, false,    \
-                      WRITES(dst, n * sizeof(type)))                                                         \
-            TOUCHING_HOOK(symbol##_v2_ptds, (CUdeviceptr dst, type value, size_t n), (dst, value, n), NULL,  \
-                          true, WRITES(dst, n * sizeof(type)))                                               \
+        TOUCHING_NOW_HOOK(symbol##_v2, (CUdeviceptr dst, type value, size_t n), (dst, value, n), false,      \
+                          WRITES(dst, n * sizeof(type)))                                                     \
+            TOUCHING_NOW_HOOK(symbol##_v2_ptds, (CUdeviceptr dst, type value, size_t n), (dst, value, n),    \
+                              true, WRITES(dst, n * sizeof(type)))                                           \
                 TOUCHING_HOOK(symbol##Async_ptsz, (CUdeviceptr dst, type value, size_t n, CUstream stream),  \
                               (dst, value, n, stream), stream, true, WRITES(dst, n * sizeof(type)))          \
                     CUresult hook_##symbol##Async(CUdeviceptr dst, type value, size_t n, CUstream stream)    \
@@ -72,13 +80,12 @@ MEMSET_HOOKS(cuMemsetD16, unsigned short)
 MEMSET_HOOKS(cuMemsetD32, unsigned int)
 
 #define MEMSET_2D_HOOKS(symbol, type)                                                                        \
-    TOUCHING_HOOK(symbol##_v2, (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),     \
-                  (dst, pitch, value, width, height), NULL, false,                                           \
-                  WRITES(dst, extent(width * sizeof(type), height, pitch)))                                  \
-    TOUCHING_HOOK(symbol##_v2_ptds,                                                                          \
-                  (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),                  \
-                  (dst, pitch, value, width, height), NULL, true,                                            \
-                  WRITES(dst, extent(width * sizeof(type), height, pitch)))                                  \
+    TOUCHING_NOW_HOOK(symbol##_v2, (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height), \
+                      (dst, pitch, value, width, height), false,                                             \
+                      WRITES(dst, extent(width * sizeof(type), height, pitch)))                              \
+    TOUCHING_NOW_HOOK(                                                                                       \
+        symbol##_v2_ptds, (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),          \
+        (dst, pitch, value, width, height), true, WRITES(dst, extent(width * sizeof(type), height, pitch)))  \
     TOUCHING_HOOK(symbol##Async,                                                                             \
                   (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream), \
                   (dst, pitch, value, width, height, stream), stream, false,                                 \
@@ -133,8 +140,8 @@ static void add_box_peer(struct touches *touches, const CUDA_MEMCPY3D_PEER *copy
     add(&touches, copy)
 
 #define STRUCT_COPY_HOOKS(symbol, async, type, add)                                                          \
-    TOUCHING_HOOK(symbol, (const type *copy), (copy), NULL, false, BOTH_ENDS(add, copy))                     \
-    TOUCHING_HOOK(symbol##_ptds, (const type *copy), (copy), NULL, true, BOTH_ENDS(add, copy))               \
+    TOUCHING_NOW_HOOK(symbol, (const type *copy), (copy), false, BOTH_ENDS(add, copy))                       \
+    TOUCHING_NOW_HOOK(symbol##_ptds, (const type *copy), (copy), true, BOTH_ENDS(add, copy))                 \
     TOUCHING_HOOK(async, (const type *copy, CUstream stream), (copy, stream), stream, false,                 \
                   BOTH_ENDS(add, copy))                                                                      \
     TOUCHING_HOOK(async##_ptsz, (const type *copy, CUstream stream), (copy, stream), stream, true,           \
@@ -143,20 +150,20 @@ static void add_box_peer(struct touches *touches, const CUDA_MEMCPY3D_PEER *copy
 STRUCT_COPY_HOOKS(cuMemcpy2D_v2, cuMemcpy2DAsync_v2, CUDA_MEMCPY2D, add_box_2d)
 STRUCT_COPY_HOOKS(cuMemcpy3D_v2, cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, add_box_3d)
 STRUCT_COPY_HOOKS(cuMemcpy3DPeer, cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER, add_box_peer)
-TOUCHING_HOOK(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), (copy), NULL, false,
-              BOTH_ENDS(add_box_2d, copy))
-TOUCHING_HOOK(cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D *copy), (copy), NULL, true,
-              BOTH_ENDS(add_box_2d, copy))
+TOUCHING_NOW_HOOK(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), (copy), false,
+                  BOTH_ENDS(add_box_2d, copy))
+TOUCHING_NOW_HOOK(cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D *copy), (copy), true,
+                  BOTH_ENDS(add_box_2d, copy))
 
 #define PEER_PARAMETERS                                                                                      \
     CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size
 
-TOUCHING_HOOK(cuMemcpyPeer, (PEER_PARAMETERS), (dst, dst_context, src, src_context, size), NULL, false,
-              READS(src, size);
-              WRITES(dst, size))
-TOUCHING_HOOK(cuMemcpyPeer_ptds, (PEER_PARAMETERS), (dst, dst_context, src, src_context, size), NULL, true,
-              READS(src, size);
-              WRITES(dst, size))
+TOUCHING_NOW_HOOK(cuMemcpyPeer, (PEER_PARAMETERS), (dst, dst_context, src, src_context, size), false,
+                  READS(src, size);
+                  WRITES(dst, size))
+TOUCHING_NOW_HOOK(cuMemcpyPeer_ptds, (PEER_PARAMETERS), (dst, dst_context, src, src_context, size), true,
+                  READS(src, size);
+                  WRITES(dst, size))
 TOUCHING_HOOK(cuMemcpyPeerAsync, (PEER_PARAMETERS, CUstream stream),
               (dst, dst_context, src, src_context, size, stream), stream, false, READS(src, size);
               WRITES(dst, size))
@@ -164,14 +171,14 @@ TOUCHING_HOOK(cuMemcpyPeerAsync_ptsz, (PEER_PARAMETERS, CUstream stream),
               (dst, dst_context, src, src_context, size, stream), stream, true, READS(src, size);
               WRITES(dst, size))
 
-TOUCHING_HOOK(cuMemcpyDtoA_v2, (CUarray dst, size_t offset, CUdeviceptr src, size_t size),
-              (dst, offset, src, size), NULL, false, READS(src, size))
-TOUCHING_HOOK(cuMemcpyDtoA_v2_ptds, (CUarray dst, size_t offset, CUdeviceptr src, size_t size),
-              (dst, offset, src, size), NULL, true, READS(src, size))
-TOUCHING_HOOK(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t offset, size_t size),
-              (dst, src, offset, size), NULL, false, WRITES(dst, size))
-TOUCHING_HOOK(cuMemcpyAtoD_v2_ptds, (CUdeviceptr dst, CUarray src, size_t offset, size_t size),
-              (dst, src, offset, size), NULL, true, WRITES(dst, size))
+TOUCHING_NOW_HOOK(cuMemcpyDtoA_v2, (CUarray dst, size_t offset, CUdeviceptr src, size_t size),
+                  (dst, offset, src, size), false, READS(src, size))
+TOUCHING_NOW_HOOK(cuMemcpyDtoA_v2_ptds, (CUarray dst, size_t offset, CUdeviceptr src, size_t size),
+                  (dst, offset, src, size), true, READS(src, size))
+TOUCHING_NOW_HOOK(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t offset, size_t size),
+                  (dst, src, offset, size), false, WRITES(dst, size))
+TOUCHING_NOW_HOOK(cuMemcpyAtoD_v2_ptds, (CUdeviceptr dst, CUarray src, size_t offset, size_t size),
+                  (dst, src, offset, size), true, WRITES(dst, size))
 
 #define ALL_OF_BATCH                                                                                         \
     for (size_t i = 0; i < count && dsts && srcs; i++) {                                                     \
@@ -368,7 +375,12 @@ FIXING_HOOK(cuMulticastBindAddr,
 
 CUresult hook_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    CUresult status = shim_active() ? operation_fix(address, "cuPointerSetAttribute") : CUDA_SUCCESS;
+    CUresult status;
 
-    return status == CUDA_SUCCESS ? host_set_attribute(value, attribute, address) : status;
+    if (!shim_active() || !value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !gpu_of_address(address))
+        return host_set_attribute(value, attribute, address);
+    status = operation_fix(address, "cuPointerSetAttribute");
+    if (status != CUDA_SUCCESS)
+        return status;
+    return sync_memops_set(address, *(const unsigned *)value) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

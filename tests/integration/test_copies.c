@@ -321,6 +321,55 @@ static void pageable_is_taken(void)
     finish();
 }
 
+static unsigned synchronizes(CUdeviceptr address)
+{
+    unsigned value;
+
+    CU(cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+    return value;
+}
+
+#define DONE(call)                                                                                           \
+    do {                                                                                                     \
+        CU(call);                                                                                            \
+        REQUIRE(cuda.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS, "%s", #call);                          \
+    } while (0)
+
+/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: synchronous forms are done when they return, whichever end has it. */
+static void always_waited_for(void)
+{
+    enum { SET = 1 };
+    unsigned on = 1;
+
+    start();
+    CU(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffer[SET].at + 77));
+    for (unsigned i = 0; i < BUFFERS; i++)
+        REQUIRE(synchronizes(buffer[i].at) == (i == SET));
+    fill_host(pageable, buffer[SET].size);
+    memcpy(buffer[SET].image, pageable, buffer[SET].size);
+    DONE(cuMemcpyHtoD(buffer[SET].at, pageable, buffer[SET].size));
+    DONE(cuMemcpyDtoD(buffer[7].at, buffer[SET].at, MIB));
+    DONE(cuMemcpy(buffer[SET].at + MIB, buffer[0].at, MIB));
+    DONE(cuMemsetD8(buffer[SET].at, 5, 100));
+    DONE(cuMemsetD32(buffer[SET].at + 100, 0x06060606, 25));
+    DONE(cuMemsetD2D8(buffer[SET].at + 200, 100, 7, 100, 3));
+    memcpy(buffer[7].image, buffer[SET].image, MIB);
+    memcpy(buffer[SET].image + MIB, buffer[0].image, MIB);
+    memset(buffer[SET].image, 5, 100);
+    memset(buffer[SET].image + 100, 6, 100);
+    memset(buffer[SET].image + 200, 7, 300);
+    on = 0;
+    CU(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffer[SET].at));
+    REQUIRE(synchronizes(buffer[SET].at) == 0);
+    on = 1;
+    CU(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffer[SET].at));
+    CU(cuMemFree(buffer[SET].at)); /* goes with the allocation */
+    CU(cuMemAlloc(&buffer[SET].at, buffer[SET].size));
+    REQUIRE(synchronizes(buffer[SET].at) == 0);
+    CU(cuMemcpyHtoD(buffer[SET].at, buffer[SET].image, buffer[SET].size));
+    finish();
+}
+
 /* No bytes: nothing happens and nothing is wrong. */
 static void nothing(void)
 {
@@ -340,6 +389,7 @@ static const struct scenario scenarios[] = {
     {.name = "three_dimensions", .job = three_dimensions, .flags = SCENARIO_SPILLS | SCENARIO_UNCOUNTED},
     {.name = "beyond_the_end", .job = beyond_the_end},
     {.name = "pageable_is_taken", .job = pageable_is_taken},
+    {.name = "always_waited_for", .job = always_waited_for, .flags = SCENARIO_UNCOUNTED, .hbm = "32M"},
     {.name = "nothing", .job = nothing},
 };
 

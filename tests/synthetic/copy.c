@@ -49,6 +49,14 @@ static CUresult classify_locked(struct copy_work *copy)
     return CUDA_SUCCESS;
 }
 
+/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: "synchronous memory operations initiated on the region of memory that ptr
+ * points to will always synchronize". */
+static bool always_synchronizes_locked(uint64_t address)
+{
+    const struct range *range = range_find_locked(address);
+    return range && range->sync_memops;
+}
+
 static CUresult submit(struct copy_work copy, CUstream handle, bool synchronous)
 {
     struct CUstream_st *stream;
@@ -67,6 +75,8 @@ static CUresult submit(struct copy_work copy, CUstream handle, bool synchronous)
     bool from_device = copy.src_place == PLACE_DEVICE, to_device = copy.dst_place == PLACE_DEVICE;
     bool wait = (!from_device && !to_device) || copy.dst_place == PLACE_PAGEABLE ||
                 (synchronous && !(from_device && to_device));
+    bool always =
+        synchronous && (always_synchronizes_locked(copy.src) || always_synchronizes_locked(copy.dst));
     if (stream->capture) {
         /* "host memory copies from and to pageable memory are not permitted in a capture" where they would
          * wait. */
@@ -86,6 +96,7 @@ static CUresult submit(struct copy_work copy, CUstream handle, bool synchronous)
         driver_acquire();
         wait = false;
     }
+    wait |= always;
     copy.returns_late = wait;
     struct work work = {.kind = WORK_COPY, .copy = copy};
     if (result == CUDA_SUCCESS)
@@ -372,7 +383,7 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned ele
                                        .height = height,
                                        .value = value,
                                        .element = element}};
-        bool wait = synchronous && place == PLACE_PINNED;
+        bool wait = synchronous && (place == PLACE_PINNED || always_synchronizes_locked(dst));
         result = stream_submit_locked(stream, &work, NULL, 0, wait ? &op : NULL);
     }
     if (op) {

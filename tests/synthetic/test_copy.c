@@ -85,6 +85,26 @@ START_TEST(device_to_device_does_not_wait)
 }
 END_TEST
 
+/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS on either end makes the synchronous forms wait, and only these. */
+START_TEST(synchronizing_memory_is_waited_for)
+{
+    unsigned yes = 1;
+    start("lazy");
+    ck_assert_int_eq(cuStreamQuery(CU_STREAM_LEGACY), CUDA_SUCCESS);
+    OK(cuMemsetD8(other, 1, BYTES));
+    ck_assert_int_eq(cuStreamQuery(CU_STREAM_LEGACY), CUDA_ERROR_NOT_READY);
+    OK(cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, device));
+    OK(cuMemsetD8(device, 1, BYTES));
+    ck_assert_int_eq(cuStreamQuery(CU_STREAM_LEGACY), CUDA_SUCCESS);
+    OK(cuMemcpyDtoD(other, device, BYTES));
+    ck_assert_int_eq(cuStreamQuery(CU_STREAM_LEGACY), CUDA_SUCCESS);
+    OK(cuMemcpyHtoD(device, pageable, BYTES));
+    ck_assert_int_eq(cuStreamQuery(CU_STREAM_LEGACY), CUDA_SUCCESS);
+    OK(cuMemsetD8Async(device, 1, BYTES, CU_STREAM_LEGACY));
+    ck_assert_int_eq(cuStreamQuery(CU_STREAM_LEGACY), CUDA_ERROR_NOT_READY);
+}
+END_TEST
+
 START_TEST(addresses_of_nobody_are_refused)
 {
     start("eager");
@@ -245,6 +265,7 @@ int main(void)
     tcase_add_loop_test(tc, copy_to_pageable_memory_waits, 0, SCHEDULES);
     tcase_add_loop_test(tc, copy_from_host_to_host_waits, 0, SCHEDULES);
     tcase_add_test(tc, device_to_device_does_not_wait);
+    tcase_add_test(tc, synchronizing_memory_is_waited_for);
     tcase_add_test(tc, addresses_of_nobody_are_refused);
     tcase_add_loop_test(tc, memsets_of_every_width, 0, SCHEDULES);
     tcase_add_loop_test(tc, planes_and_boxes, 0, SCHEDULES);
