@@ -15,6 +15,7 @@
 #include "hooks/capture.h"
 #include "hooks/counters.h"
 #include "hooks/gpu.h"
+#include "hooks/host_account.h"
 #include "hooks/host_memory.h"
 #include "hooks/host_table.h"
 #include "hooks/window.h"
@@ -52,61 +53,6 @@ static void free_kept(void)
     }
 }
 
-/* All that is allowed is the job's own. */
-static void tell_full(void)
-{
-    const struct budget *budget = host_memory_budget();
-
-    if (host_memory_limit() && host_memory_limit() == atomic_load(&budget->limit) &&
-        atomic_load(&budget->pinned) > host_memory_limit())
-        log_once(LOG_WARN, "host",
-                 "the job itself pins %llu MiB and more, past the limit of %llu MiB: nothing can be spilled "
-                 "meanwhile "
-                 "(HBMSPILL_HOST_LIMIT)",
-                 MIB(atomic_load(&budget->pinned)), MIB(atomic_load(&budget->limit)));
-}
-
-/*
- * The system pins no more for the job, which is the driver's own answer. What a job makes of it is its
- * affair: JAX asks again every ten seconds, for ever.
- */
-static void tell_refused(uint64_t size)
-{
-    uint64_t pinned = atomic_load(&host_memory_budget()->pinned), job = hook_counters.job_pinned_bytes;
-
-    log_once(
-        LOG_WARN, "host",
-        "the driver refuses the job %llu MiB of pinned memory with %llu MiB pinned, %llu of them by the job "
-        "itself: it may wait for it in vain (a limit on locked memory, ulimit -l, or HBMSPILL_HOST_LIMIT too "
-        "high for this system)",
-        MIB(size), MIB(pinned), MIB(job));
-}
-
-/* What is idle anywhere is given back. */
-static bool make_room(void)
-{
-    uint64_t before = atomic_load(&host_memory_budget()->pinned);
-    struct gpu *gpu;
-
-    for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
-        cache_trim_host(gpu->cache);
-        if (gpu->pinned.pool)
-            pool_trim(gpu->pinned.pool, 0, UINT64_MAX);
-    }
-    return atomic_load(&host_memory_budget()->pinned) < before;
-}
-
-/* In the account for what the driver pins itself. */
-static void count_native(uint64_t bytes)
-{
-    struct budget *budget = host_memory_budget();
-
-    if (budget_take(budget, bytes) && !(make_room() && !budget_take(budget, bytes))) {
-        budget_take_anyway(budget, bytes);
-        tell_full();
-    }
-}
-
 /* From the pool. False: it is the driver's to give. */
 static bool from_pool(void **memory, size_t size, unsigned flags)
 {
@@ -124,7 +70,7 @@ static bool from_pool(void **memory, size_t size, unsigned flags)
     if (!gpu || !pinned_serves(gpu))
         return false;
     error = pinned_alloc(gpu, size, &made);
-    if (error == -ENOSPC && make_room())
+    if (error == -ENOSPC && host_account_make_room())
         error = pinned_alloc(gpu, size, &made);
     if (error)
         return false;
@@ -148,12 +94,6 @@ static CUcontext current_context(void)
                                                                                                     : NULL;
 }
 
-/* As in pinned.c: the system has no more to pin. */
-static bool is_refusal(CUresult status)
-{
-    return status == CUDA_ERROR_OUT_OF_MEMORY || status == CUDA_ERROR_OPERATING_SYSTEM;
-}
-
 /*
  * Around a call of the driver's that pins size bytes at *memory, which are in so many whole pages. What is
  * idle in the pools the job could have had without us, so it is asked for once more when that is given back.
@@ -162,15 +102,14 @@ static bool is_refusal(CUresult status)
     ({                                                                                                       \
         struct pinned counted = {.range.size = (bytes), .counted = (pages), .context = current_context()};   \
         CUresult counted_status;                                                                             \
-        count_native(counted.counted);                                                                       \
+        host_account_take(counted.counted);                                                                  \
         counted_status = (call);                                                                             \
-        if (is_refusal(counted_status) && make_room())                                                       \
+        if (host_account_refused(counted_status) && host_account_make_room())                                \
             counted_status = (call);                                                                         \
         counted.range.base = counted_status == CUDA_SUCCESS ? (at) : NULL;                                   \
         if (counted_status != CUDA_SUCCESS || !host_add(&counted))                                           \
             budget_give(host_memory_budget(), counted.counted);                                              \
-        if (is_refusal(counted_status))                                                                      \
-            tell_refused(counted.counted);                                                                   \
+        host_account_tell(counted_status, counted.counted);                                                  \
         counted_status;                                                                                      \
     })
 
@@ -183,6 +122,16 @@ CUresult hook_cuMemHostAlloc(void **memory, size_t size, unsigned flags)
     if (from_pool(memory, size, flags))
         return CUDA_SUCCESS;
     return COUNTED(*memory, size, extent_round(size), hbmspill_real.cuMemHostAlloc(memory, size, flags));
+}
+
+/* The first version, which is the driver's to have or not. */
+CUresult hook_cuMemAllocHost(void **memory, unsigned size)
+{
+    if (!shim_active() || !memory || !size)
+        return hbmspill_real.cuMemAllocHost(memory, size);
+    free_kept();
+    pinned_tick();
+    return COUNTED(*memory, size, extent_round(size), hbmspill_real.cuMemAllocHost(memory, size));
 }
 
 CUresult hook_cuMemAllocHost_v2(void **memory, size_t size)

@@ -31,6 +31,20 @@ static void note_bounds(const struct pinned *pinned)
     atomic_fetch_add(&pooled, 1);
 }
 
+/* Locked. */
+static void count(int64_t bytes)
+{
+    hook_counters.job_pinned_bytes += (uint64_t)bytes;
+    statistics_peak(&hook_counters.peak_job_pinned_bytes, hook_counters.job_pinned_bytes);
+}
+
+void host_note(int64_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    count(bytes);
+    pthread_mutex_unlock(&lock);
+}
+
 bool host_add(const struct pinned *of)
 {
     struct pinned *pinned = malloc(sizeof *pinned);
@@ -46,8 +60,7 @@ bool host_add(const struct pinned *of)
         pinned->id = ++last_id;
         if (pinned->gpu)
             note_bounds(pinned);
-        hook_counters.job_pinned_bytes += pinned->range.size;
-        statistics_peak(&hook_counters.peak_job_pinned_bytes, hook_counters.job_pinned_bytes);
+        count((int64_t)pinned->range.size);
     }
     pthread_mutex_unlock(&lock);
     if (!added)
@@ -58,7 +71,7 @@ bool host_add(const struct pinned *of)
 /* Locked. */
 static void take_out(const struct pinned *pinned)
 {
-    hook_counters.job_pinned_bytes -= pinned->range.size;
+    count(-(int64_t)pinned->range.size);
     if (pinned->gpu)
         atomic_fetch_sub(&pooled, 1);
     ranges_remove(&table, &pinned->range);

@@ -29,6 +29,9 @@ struct pinned *host_take(const void *memory);
 /* The one from a pool that an address lies in, copied. */
 bool host_find(uint64_t address, struct pinned *out);
 
+/* Pinned memory of the job's that has no address here (handles): counted as the job's, or not any longer. */
+void host_note(int64_t bytes);
+
 /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS of that one. False: it is in none. */
 bool host_set_sync(uint64_t address, bool sync);
 

@@ -1,5 +1,6 @@
 #include "hooks/outside.h"
 #include "hooks/counters.h"
+#include "hooks/host_account.h"
 #include "hooks/host_memory.h"
 #include "hooks/retry.h"
 #include "shim/log.h"
@@ -16,7 +17,7 @@ struct key {
 
 struct held {
     struct key key;
-    struct gpu *gpu;
+    struct gpu *gpu; /* NULL: host memory */
     uint64_t bytes;
     unsigned mappings; /* handles only */
     bool released;
@@ -55,26 +56,37 @@ static void tell(struct held *dropped)
 {
     if (!dropped)
         return;
-    cache_outside(dropped->gpu->cache, -(int64_t)dropped->bytes);
+    if (dropped->gpu)
+        cache_outside(dropped->gpu->cache, -(int64_t)dropped->bytes);
+    else
+        host_account_release(dropped->bytes);
     free(dropped);
 }
 
-void outside_add(struct gpu *gpu, enum outside_kind kind, uint64_t value, uint64_t bytes)
+static bool add(struct gpu *gpu, enum outside_kind kind, uint64_t value, uint64_t bytes)
 {
-    struct held *held;
+    struct held *held = calloc(1, sizeof *held);
 
-    if (!gpu)
-        return;
-    held = calloc(1, sizeof *held);
     if (!held)
-        return; /* the driver's own out-of-memory then tells */
+        return false;
     held->key = (struct key){kind, value};
     held->gpu = gpu;
     held->bytes = bytes;
     pthread_mutex_lock(&lock);
     HASH_ADD(hh, table, key, sizeof held->key, held);
     pthread_mutex_unlock(&lock);
-    cache_outside(gpu->cache, (int64_t)bytes);
+    return true;
+}
+
+void outside_add(struct gpu *gpu, enum outside_kind kind, uint64_t value, uint64_t bytes)
+{
+    if (gpu && add(gpu, kind, value, bytes)) /* else the driver's own out-of-memory tells */
+        cache_outside(gpu->cache, (int64_t)bytes);
+}
+
+bool outside_add_host(uint64_t handle, uint64_t bytes)
+{
+    return add(NULL, OUTSIDE_HANDLE, handle, bytes);
 }
 
 void outside_remove(enum outside_kind kind, uint64_t value)

@@ -13,6 +13,9 @@ enum outside_kind { OUTSIDE_ADDRESS, OUTSIDE_HANDLE, OUTSIDE_POOL };
 
 /* Nothing is noted for a device that has no gpu (NULL) yet. */
 void outside_add(struct gpu *gpu, enum outside_kind kind, uint64_t key, uint64_t bytes);
+/* A handle of pinned host memory of the job's, counted by host_account.h, which is told when it went. False:
+ * there is no memory to note it in. */
+bool outside_add_host(uint64_t handle, uint64_t bytes);
 void outside_remove(enum outside_kind kind, uint64_t key);
 /* A handle's memory lives on while it is mapped. */
 void outside_map(uint64_t address, uint64_t handle);

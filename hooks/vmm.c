@@ -3,6 +3,7 @@
  * resident, and counted.
  */
 #include "hooks/counters.h"
+#include "hooks/host_account.h"
 #include "hooks/outside.h"
 #include "hooks/retry.h"
 #include "hooks/window.h"
@@ -13,8 +14,10 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, con
     struct gpu *gpu; /* of the device that is asked for: a thread without a context may ask */
     CUresult status;
 
-    if (!shim_active() || !prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    if (!shim_active() || !prop || !handle)
         return hbmspill_real.cuMemCreate(handle, size, prop, flags);
+    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return host_account_create(handle, size, prop, flags);
     count_add(allocations, 1);
     count_add(passed_allocations, 1);
     gpu = gpu_of_device(prop->location.id);

@@ -82,6 +82,7 @@
 #undef cuStreamSynchronize
 #undef cuStreamWaitEvent
 #undef cuEventRecord
+#undef cuMemAllocHost
 #undef cuMemHostRegister
 #undef cuMemDiscardAndPrefetchBatchAsync
 #undef cuMemDiscardBatchAsync
@@ -98,6 +99,7 @@ typedef CUresult(CUDAAPI *PFN_cuCtxDestroy_v2000)(CUcontext);
 typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxRelease_v7000)(CUdevice);
 typedef CUresult(CUDAAPI *PFN_cuDevicePrimaryCtxReset_v7000)(CUdevice);
 typedef CUresult(CUDAAPI *PFN_cuEventDestroy_v2000)(CUevent);
+typedef CUresult(CUDAAPI *PFN_cuMemAllocHost_v2000)(void **, unsigned);
 typedef CUresult(CUDAAPI *PFN_cuMemHostRegister_v4000)(void *, size_t, unsigned);
 typedef CUresult(CUDAAPI *PFN_cuTexRefSetAddress2D_v3020)(CUtexref, const CUDA_ARRAY_DESCRIPTOR *,
                                                           CUdeviceptr, size_t);
@@ -377,6 +379,7 @@ typedef CUresult(CUDAAPI *PFN_cuTexRefSetAddress2D_v3020)(CUtexref, const CUDA_A
     X(cuDevicePrimaryCtxRelease_v2, PFN_cuDevicePrimaryCtxRelease_v11000) \
     X(cuDevicePrimaryCtxReset_v2, PFN_cuDevicePrimaryCtxReset_v11000) \
     X(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020) \
+    X(cuMemAllocHost, PFN_cuMemAllocHost_v2000) \
     X(cuMemAllocHost_v2, PFN_cuMemAllocHost_v3020) \
     X(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050) \
     X(cuMemHostRegister, PFN_cuMemHostRegister_v4000) \

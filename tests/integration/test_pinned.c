@@ -6,6 +6,7 @@
 #include "tests/integration/scenario.h"
 
 #include <check.h>
+#include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -380,6 +381,43 @@ static void idle_made_way(const struct outcome *of)
                   of->err);
 }
 
+/* What pins and is not from the pool: the first version's call, and handles, which live on while they are
+ * mapped. */
+static void counted_otherwise(void)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0}};
+    CUresult (*first_version)(void **, unsigned);
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr at;
+    void *host;
+
+    cuda_start();
+    *(void **)&first_version = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAllocHost");
+    REQUIRE(first_version && first_version(&host, 3 * MIB) == CUDA_SUCCESS);
+    memset(host, 1, 3 * MIB);
+    CU(cuMemCreate(&handle, BYTES, &prop, 0));
+    CU(cuMemAddressReserve(&at, BYTES, 0, 0, 0));
+    CU(cuMemMap(at, BYTES, 0, handle, 0));
+    CU(cuMemRelease(handle));
+    CU(cuMemCreate(&handle, 2 * BYTES, &prop, 0));
+    CU(cuMemRelease(handle));
+    CU(cuMemUnmap(at, BYTES));
+    CU(cuMemAddressFree(at, BYTES));
+    CU(cuMemFreeHost(host));
+    prop.location.id = -1;
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&handle, BYTES, &prop, 0));
+}
+
+static void all_of_it(const struct outcome *of)
+{
+    ck_assert_uint_eq(outcome_number(of->statistics, "peak_job_pinned_bytes"), 3 * MIB + 3 * BYTES);
+    ck_assert_uint_eq(outcome_number(of->statistics, "peak_pinned_bytes"), 3 * MIB + 3 * BYTES);
+    ck_assert_uint_eq(outcome_number(of->report, "peak_pinned_bytes"), 3 * MIB + 3 * BYTES);
+    ck_assert_uint_eq(outcome_number(of->statistics, "job_pinned_bytes"), 0);
+    ck_assert_uint_eq(outcome_number(of->statistics, "pinned_bytes"), 0);
+}
+
 /* The context goes, and with it what was pinned in it: the driver's answers. */
 static void with_the_context(void)
 {
@@ -550,6 +588,7 @@ static const struct scenario scenarios[] = {
      .flags = SCENARIO_NOT_NATIVE | SCENARIO_ONCE,
      .variables = "SYNTHETIC_GPU_FAULT=cuMemHostRegister:7:OUT_OF_MEMORY",
      .inspect = said_once},
+    {.name = "counted_otherwise", .job = counted_otherwise, .flags = SCENARIO_ONCE, .inspect = all_of_it},
     {.name = "refused_by_the_system",
      .job = refused_by_the_system,
      .flags = SCENARIO_NOT_NATIVE | SCENARIO_ONCE,

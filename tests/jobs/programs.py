@@ -638,3 +638,22 @@ def compute_on_host():
         return y * 3
 
     return [jax.jit(f)(normal(3000, seed=seed)) for seed in range(3)]
+
+
+@program("elementwise")
+def compute_on_pinned():
+    """What is in host memory is computed on there, by the CPU, and the results stay there or go on to the device."""
+    host, device = _in("pinned_host"), _in("device")
+
+    @functools.partial(jax.jit, in_shardings=(host, device), out_shardings=(host, device))
+    def f(m, x):
+        with compute_on("device_host"):
+            m = m * 0.5 + jax.device_put(x, host)
+        return m, jax.device_put(m, device) * x
+
+    m, found = jax.device_put(normal(5000), host), []
+    for seed in range(4):
+        m, y = f(m, normal(5000, seed=seed))
+        found.append(y)
+    assert m.sharding.memory_kind == "pinned_host"
+    return m, found

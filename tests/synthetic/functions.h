@@ -62,7 +62,7 @@
     X(cuLibraryLoadFromFile) X(cuLibraryUnload) X(cuLinkAddData) X(cuLinkAddData_v2) X(cuLinkComplete) \
     X(cuLinkCreate) X(cuLinkCreate_v2) X(cuLinkDestroy) X(cuMemAddressFree) X(cuMemAddressReserve) \
     X(cuMemAdvise) X(cuMemAdvise_v2) X(cuMemAllocAsync) X(cuMemAllocAsync_ptsz) \
-    X(cuMemAllocFromPoolAsync) X(cuMemAllocFromPoolAsync_ptsz) X(cuMemAllocHost_v2) X(cuMemAllocManaged) \
+    X(cuMemAllocFromPoolAsync) X(cuMemAllocFromPoolAsync_ptsz) X(cuMemAllocHost) X(cuMemAllocHost_v2) X(cuMemAllocManaged) \
     X(cuMemAllocPitch_v2) X(cuMemAlloc_v2) X(cuMemCreate) X(cuMemExportToShareableHandle) \
     X(cuMemFreeAsync) X(cuMemFreeAsync_ptsz) X(cuMemFreeHost) X(cuMemFree_v2) X(cuMemGetAccess) \
     X(cuMemGetAddressRange_v2) X(cuMemGetAllocationGranularity) \
@@ -153,7 +153,7 @@
     X(cuImportExternalSemaphore) X(cuLaunch) X(cuLaunchCooperativeKernelMultiDevice) X(cuLaunchGrid) \
     X(cuLaunchGridAsync) X(cuLibraryGetUnifiedFunction) X(cuLinkAddFile) X(cuLinkAddFile_v2) \
     X(cuLogsCurrent) X(cuLogsDumpToFile) X(cuLogsDumpToMemory) X(cuLogsRegisterCallback) \
-    X(cuLogsUnregisterCallback) X(cuMemAlloc) X(cuMemAllocHost) X(cuMemAllocPitch) \
+    X(cuLogsUnregisterCallback) X(cuMemAlloc) X(cuMemAllocPitch) \
     X(cuMemBatchDecompressAsync) X(cuMemBatchDecompressAsync_ptsz) X(cuMemDiscardAndPrefetchBatchAsync) \
     X(cuMemDiscardAndPrefetchBatchAsync_ptsz) X(cuMemDiscardBatchAsync) X(cuMemDiscardBatchAsync_ptsz) \
     X(cuMemFree) X(cuMemGetAddressRange) X(cuMemGetHandleForAddressRange) X(cuMemGetInfo) \

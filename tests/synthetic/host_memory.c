@@ -88,6 +88,12 @@ CUresult cuMemAllocHost_v2(void **out, size_t size)
     return allocate(out, size, CU_MEMHOSTALLOC_DEVICEMAP, RANGE_HOST);
 }
 
+/* The first version: sizes of 32 bits. cuda.h's macro is undone where it is declared. */
+CUresult cuMemAllocHost(void **out, unsigned size)
+{
+    return cuMemAllocHost_v2(out, size);
+}
+
 CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int flags)
 {
     API_ENTER(API_CONTEXT | API_NOT_CAPTURING);
