@@ -18,12 +18,13 @@ libhbmspill_la_SOURCES = \
 	%D%/ready.h \
 	%D%/runtime_functions.h \
 	%D%/shim.c \
-	%D%/shim.h
+	%D%/shim.h \
+	%D%/sort.c
 # Sanitizers look symbols up while they start, with our dlsym: it cannot be instrumented.
 %D%/dlsym_filter.lo: CFLAGS += -fno-sanitize=all
 libhbmspill_la_LIBADD =
 libhbmspill_la_LDFLAGS = -module -avoid-version -shared -no-undefined -static-libgcc \
-	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=strndup \
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=strndup,--wrap=qsort \
 	-Wl,--as-needed -Wl,-z,defs -Wl,-z,now -Wl,--version-script=$(top_srcdir)/%D%/libhbmspill.map
 EXTRA_libhbmspill_la_DEPENDENCIES = %D%/libhbmspill.map
 EXTRA_DIST += %D%/libhbmspill.map
