@@ -161,8 +161,15 @@ int residency_strip(struct cache *cache, struct segment *segment, struct need *n
     return 0;
 }
 
-/* One copy for pieces [first, end), which are mapped: through the segment's own address, which keeps its
- * mapping until the copy has completed (it is one of the segment's edges). */
+/*
+ * The job's own copies share the engines, which go on to another stream only between copies. So none of ours
+ * is longer than this: a millisecond or two on the links there are, of which what starting a copy costs is a
+ * thousandth.
+ */
+enum { COPY_MOST = 64 << 20 };
+
+/* Copies pieces [first, end), which are mapped: through the segment's own address, which keeps its mapping
+ * until the copies have completed (they are one of the segment's edges). */
 static int copy_run(struct cache *cache, const struct segment *segment, unsigned first, unsigned end,
                     bool out)
 {
@@ -174,8 +181,13 @@ static int copy_run(struct cache *cache, const struct segment *segment, unsigned
     uint64_t stream = cache->streams.stream[out ? STREAM_OUT : STREAM_IN].key.handle;
     int error = 0;
 
-    if (out || cache->config.mutation != CACHE_MUTATION_SKIP_COPY_IN)
-        error = ops->copy(ops->ctx, stream, out ? slot : address, out ? address : slot, size);
+    if (!out && cache->config.mutation == CACHE_MUTATION_SKIP_COPY_IN)
+        size = 0;
+    for (uint64_t done = 0, step; done < size && !error; done += step) {
+        step = size - done < COPY_MOST ? size - done : COPY_MOST;
+        error =
+            ops->copy(ops->ctx, stream, (out ? slot : address) + done, (out ? address : slot) + done, step);
+    }
     for (unsigned i = first; i < end && !error; i++)
         error = verify_piece(&cache->verify, stream, segment, i, out);
     return error;
