@@ -170,12 +170,12 @@ static uint64_t default_reserve(uint64_t total)
     return reserve > 512 * MIB ? 512 * MIB : reserve;
 }
 
-static void limits(uint64_t free_bytes, uint64_t total, uint64_t *hbm, uint64_t *host)
+static void limits(int device, uint64_t free_bytes, uint64_t total, uint64_t *hbm, uint64_t *host)
 {
-    const struct options *options = options_get();
-    uint64_t reserve = options_amount(&options->reserve, total, default_reserve(total));
+    const struct option_device options = options_of_device(options_get(), device);
+    uint64_t reserve = options_amount(&options.reserve, total, default_reserve(total));
 
-    *hbm = options_amount(&options->hbm_limit, total, free_bytes > reserve ? free_bytes - reserve : 0);
+    *hbm = options_amount(&options.hbm_limit, total, free_bytes > reserve ? free_bytes - reserve : 0);
     if (*hbm > free_bytes) {
         log_once(LOG_WARN, "gpu", "HBMSPILL_HBM_LIMIT asks for %llu MiB, %llu MiB are free: using that",
                  (unsigned long long)(*hbm / MIB), (unsigned long long)(free_bytes / MIB));
@@ -203,7 +203,7 @@ bool gpu_limits(CUdevice device, uint64_t *hbm, uint64_t *host)
             return false;
         free_bytes = total;
     }
-    limits(free_bytes, total, hbm, host);
+    limits(device, free_bytes, total, hbm, host);
     return true;
 }
 
@@ -285,7 +285,7 @@ static struct gpu *make(CUdevice device)
         free(gpu);
         return unmanaged(device, "it could not be asked for its memory");
     }
-    limits(free_bytes, total, &gpu->hbm_limit, &gpu->host_limit);
+    limits(device, free_bytes, total, &gpu->hbm_limit, &gpu->host_limit);
     gpu->granularity = granularity;
     gpu->physical_total = total;
     device_cuda_init(gpu);

@@ -133,7 +133,8 @@ static int choose_node(const struct gpu *gpu)
 {
     const struct options *options = options_get();
     const char *root = options->test_root.text;
-    int node = options->numa;
+    const int wanted = options_of_device(options, gpu->device).numa;
+    int node = wanted;
     char pci[32] = "";
 
     if (node == NUMA_OFF)
@@ -148,7 +149,7 @@ static int choose_node(const struct gpu *gpu)
     }
     if (system_node_listed(root, "online", node) && numa_has(node))
         return node;
-    if (options->numa == NUMA_AUTO)
+    if (wanted == NUMA_AUTO)
         log_info("host", "device %d (%s) is next to node %d, which has no memory to use: not placed",
                  gpu->device, pci, node);
     else

@@ -13,6 +13,8 @@ libhbmspill_la_SOURCES = \
 	%D%/log.h \
 	%D%/options.c \
 	%D%/options.h \
+	%D%/options_file.c \
+	%D%/options_file.h \
 	%D%/memory.c \
 	%D%/memory.h \
 	%D%/ready.h \

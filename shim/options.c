@@ -5,6 +5,7 @@
  * into every process of a job. Numbers are read without strtod, which would depend on the job's locale.
  */
 #include "shim/options.h"
+#include "shim/options_file.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -45,8 +46,7 @@ static struct options process_options;
 static struct option_warnings process_warnings;
 static pthread_once_t process_once = PTHREAD_ONCE_INIT;
 
-__attribute__((format(printf, 2, 3))) static void warn(struct option_warnings *warnings, const char *format,
-                                                       ...)
+void options_warn(struct option_warnings *warnings, const char *format, ...)
 {
     if (warnings->count == OPTION_WARNINGS_MAX) {
         warnings->dropped++;
@@ -329,37 +329,114 @@ static const struct option *find_option(const char *name, size_t length)
     return NULL;
 }
 
-void options_parse(char *const *environment, struct options *options, struct option_warnings *warnings)
+/* The same of a device: "NAME_0". -1: it is none, or there is no such device. */
+static int device_of(const char *name, size_t *length)
+{
+    const char *digits = name + *length;
+    int device = 0;
+
+    while (digits > name && is_digit(digits[-1]))
+        digits--;
+    if (digits == name + *length || name + *length - digits > 2 || digits == name || digits[-1] != '_')
+        return -1;
+    for (const char *c = digits; c < name + *length; c++)
+        device = 10 * device + (*c - '0');
+    *length = (size_t)(digits - 1 - name);
+    return device < OPTION_DEVICES ? device : -1;
+}
+
+/* 0, -errno for the value, or -ENOENT: it cannot be given for one device. */
+static int parse_for_device(const struct option *option, const char *text, int device,
+                            struct options *options)
+{
+    struct options one = *options;
+    int error = -ENOENT;
+
+#define PARSE(field, kind)                                                                                   \
+    if (option->offset == offsetof(struct options, field)) {                                                 \
+        error = parse_value(option, text, &one);                                                             \
+        if (!error)                                                                                          \
+            options->device[device].field = one.field;                                                       \
+    }
+    HBMSPILL_DEVICE_OPTIONS(PARSE)
+#undef PARSE
+    return error;
+}
+
+void options_apply(char *const *list, const char *from, struct options *options,
+                   struct option_warnings *warnings)
 {
     static const char prefix[] = "HBMSPILL";
+    const char *colon = from ? ": " : "";
 
+    from = from ? from : "";
+    for (; list && *list; list++) {
+        const char *variable = *list, *equals = strchr(variable, '=');
+        if (!equals || strncmp(variable, prefix, sizeof prefix - 1) != 0)
+            continue;
+        size_t length = (size_t)(equals - variable);
+        const size_t whole = length;
+        const struct option *option = find_option(variable, length);
+        const int device = option ? -1 : device_of(variable, &length);
+        int error = 0;
+        if (device >= 0)
+            option = find_option(variable, length);
+        if (option && equals[1])
+            error = device < 0 ? parse_value(option, equals + 1, options)
+                               : parse_for_device(option, equals + 1, device, options);
+        if (!option || (device >= 0 && error == -ENOENT))
+            options_warn(warnings, "%.128s%sunknown variable %.*s ignored; the nearest is %s", from, colon,
+                         (int)(whole < 64 ? whole : 64), variable, nearest_name(variable, length));
+        else if (error)
+            options_warn(warnings, "%.128s%s%.*s=%.48s ignored: it takes %s; using %s", from, colon,
+                         (int)whole, variable, equals + 1, option->form,
+                         option->fallback[0] ? option->fallback : "the default");
+    }
+}
+
+static void set_defaults(struct options *options)
+{
     memset(options, 0, sizeof *options);
-    warnings->count = warnings->dropped = 0;
     for (size_t i = 0; i < OPTION_COUNT; i++)
         (void)parse_value(&table[i], table[i].fallback,
                           options); /* every default parses: the tests check it */
+    for (unsigned i = 0; i < OPTION_DEVICES; i++)
+        options->device[i].numa = NUMA_UNSET; /* an amount of 0 is unset */
+}
 
-    for (; environment && *environment; environment++) {
-        const char *variable = *environment, *equals = strchr(variable, '=');
-        if (!equals || strncmp(variable, prefix, sizeof prefix - 1) != 0)
-            continue;
-        const size_t length = (size_t)(equals - variable);
-        const struct option *option = find_option(variable, length);
-        if (!option) {
-            warn(warnings, "unknown variable %.*s ignored; the nearest is %s",
-                 (int)(length < 64 ? length : 64), variable, nearest_name(variable, length));
-            continue;
-        }
-        if (equals[1] && parse_value(option, equals + 1, options) != 0)
-            warn(warnings, "%s=%.48s ignored: it takes %s; using %s", option->name, equals + 1, option->form,
-                 option->fallback[0] ? option->fallback : "the default");
-    }
+void options_parse(char *const *environment, struct options *options, struct option_warnings *warnings)
+{
+    set_defaults(options);
+    warnings->count = warnings->dropped = 0;
+    options_apply(environment, NULL, options, warnings);
+}
+
+struct option_device options_of_device(const struct options *options, int device)
+{
+    struct option_device all = {options->hbm_limit, options->reserve, options->numa}, own;
+
+    if (device < 0 || device >= OPTION_DEVICES)
+        return all;
+    own = options->device[device];
+    if (own.hbm_limit.kind == AMOUNT_UNSET)
+        own.hbm_limit = all.hbm_limit;
+    if (own.reserve.kind == AMOUNT_UNSET)
+        own.reserve = all.reserve;
+    if (own.numa == NUMA_UNSET)
+        own.numa = all.numa;
+    return own;
 }
 
 static void parse_process_options(void)
 {
     extern char **environ;
-    options_parse(environ, &process_options, &process_warnings);
+    static struct option_file files[OPTION_FILES];
+
+    set_defaults(&process_options);
+    options_files_read(environ, files, &process_warnings);
+    for (unsigned i = OPTION_FILES; i-- > 0;)
+        options_apply(files[i].variable, files[i].path, &process_options, &process_warnings);
+    options_apply(environ, NULL, &process_options, &process_warnings);
 }
 
 const struct options *options_get(void)

@@ -50,8 +50,8 @@ struct option_plan {
     char path[1024];
 };
 
-/* HBMSPILL_NUMA: AUTO, OFF, or a node's number. */
-enum { NUMA_AUTO = -1, NUMA_OFF = -2 };
+/* HBMSPILL_NUMA: AUTO, OFF, or a node's number. UNSET: of one device, for which the one of all counts. */
+enum { NUMA_AUTO = -1, NUMA_OFF = -2, NUMA_UNSET = -3 };
 
 #define OPTION_TYPE_choice int
 #define OPTION_TYPE_numa int
@@ -123,14 +123,30 @@ enum { NUMA_AUTO = -1, NUMA_OFF = -2 };
       "file for the statistics, written at exit")                                                            \
     X(trace, text, "HBMSPILL_TRACE", "", "a path; %p is the process id", false,                              \
       "file to record what the job does with its memory, for hbmspill-replay")                               \
+    X(config, text, "HBMSPILL_CONFIG", "", "a path, or none", false,                                         \
+      "a file of settings; default: ~/.config/hbmspill.conf, then /etc/hbmspill.conf")                       \
     X(test_root, text, "HBMSPILL_TEST_ROOT", "", "a directory", true,                                        \
-      "what stands before /proc and /sys where memory and nodes are asked for, for tests")                   \
+      "what stands before /proc, /sys and /etc, for tests")                                                  \
     X(planner, text, "HBMSPILL_PLANNER", "", "a path", true, "the planner's program, for tests")             \
     X(test_mutation, text, "HBMSPILL_TEST_MUTATION", "", "a name", true, "a fault to make, for tests")       \
     X(inherited, text, "HBMSPILL_INHERITED", "", "(set by hbmspill itself)", true,                           \
       "what the parent process added to the environment")
 
+/*
+ * Those that may be given for one device: HBMSPILL_HBM_LIMIT_0, with the number that CUDA gives the device in
+ * the process (CUDA_VISIBLE_DEVICES counts). X(field, kind)
+ */
+#define HBMSPILL_DEVICE_OPTIONS(X) X(hbm_limit, amount) X(reserve, amount) X(numa, numa)
+enum { OPTION_DEVICES = 16 };
+
+struct option_device {
+#define OPTION_FIELD(field, kind) OPTION_TYPE_##kind field;
+    HBMSPILL_DEVICE_OPTIONS(OPTION_FIELD)
+#undef OPTION_FIELD
+};
+
 struct options {
+    struct option_device device[OPTION_DEVICES]; /* unset where the one for all counts */
 #define OPTION_FIELD(field, kind, name, fallback, form, hidden, text) OPTION_TYPE_##kind field;
     HBMSPILL_OPTIONS(OPTION_FIELD)
 #undef OPTION_FIELD
@@ -144,8 +160,12 @@ struct option_warnings {
     char text[OPTION_WARNINGS_MAX][256];
 };
 
-/* The options of this process: parsed from the environment the first time, constant after. */
+/* The options of this process: from the environment and the files (options_file.h) the first time, constant
+ * after. */
 const struct options *options_get(void);
+
+/* Those of one device: its own where they are set, else those of all. */
+struct option_device options_of_device(const struct options *options, int device);
 
 /* The complaints of that parse. */
 const struct option_warnings *options_warnings(void);
@@ -153,6 +173,14 @@ const struct option_warnings *options_warnings(void);
 /* Parses the variables of `environment` (as environ(7), NULL means empty). Both outputs are written in full.
  */
 void options_parse(char *const *environment, struct options *options, struct option_warnings *warnings);
+
+/* A list on top of what is set. from: stands before its complaints, NULL for the environment. */
+void options_apply(char *const *list, const char *from, struct options *options,
+                   struct option_warnings *warnings);
+
+/* One more complaint, or one more that was dropped. */
+__attribute__((format(printf, 2, 3))) void options_warn(struct option_warnings *warnings, const char *format,
+                                                        ...);
 
 /* A size as described above: 0, or -EINVAL, or -ERANGE where it does not fit 64 bits. */
 int options_parse_size(const char *text, uint64_t *bytes);

@@ -99,6 +99,7 @@ def run(name, command, directory, *, device, hbm=None, schedule=None, shim=False
     if shim:
         settings["LD_PRELOAD"] = SHIM
         settings.setdefault("HBMSPILL_STATS", files["stats"])
+        settings.setdefault("HBMSPILL_CONFIG", "none")
     command = [part.replace("{json}", files["json"]) for part in command]
     if device == "cpu":
         environment["JAX_PLATFORMS"] = "cpu"

@@ -87,7 +87,7 @@ static void compose(char *text, size_t size, const struct scenario *scenario, co
     else
         snprintf(text, size,
                  "LD_LIBRARY_PATH=%s LD_PRELOAD=%s SYNTHETIC_GPU_HBM=%s SYNTHETIC_GPU_SCHEDULE=%s "
-                 "HBMSPILL_STRICT=1 "
+                 "HBMSPILL_STRICT=1 HBMSPILL_CONFIG=none "
                  "HBMSPILL_CLOSED=all HBMSPILL_HOST_LIMIT=192M HBMSPILL_PLAN=greedy",
                  SYNTHETIC_DIR, PRELOAD_LIBRARY, scenario->hbm ? scenario->hbm : "40M", schedule);
 }
