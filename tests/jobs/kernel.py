@@ -5,7 +5,8 @@
     pool HOW    what children made by multiprocessing's spawn, forkserver or fork give
     quit
 
-SIGINT interrupts a cell (KeyboardInterrupt) and leaves the process as it is.
+SIGINT interrupts a cell (KeyboardInterrupt) and leaves the process as it is: as in a notebook also where who started it all ignores
+the signal, as a shell without job control has it for what it runs in the background.
 """
 
 import hashlib
@@ -114,4 +115,5 @@ def cells():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     cells()
