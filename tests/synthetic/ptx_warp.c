@@ -196,9 +196,11 @@ void ptx_special_run(struct ptx_exec *x, const struct ptx_op *op, const struct p
         return;
     }
     if (op->code == PTX_TID_X && x->launch->block[1] == 1 && x->launch->block[2] == 1) {
+        /* Copies: what d points to might be these, and the loop would be one lane at a time. */
+        const uint32_t first = x->chunk->first, end = lanes->hi;
         uint32_t *d = (uint32_t *)row;
-        for (uint32_t i = lanes->lo; i < lanes->hi; i++)
-            d[i] = x->chunk->first + i;
+        for (uint32_t i = lanes->lo; i < end; i++)
+            d[i] = first + i;
         return;
     }
     for (uint32_t i = lanes->lo; i < lanes->hi; i++)
