@@ -42,39 +42,63 @@ static inline __attribute__((always_inline)) bool linear(const uint64_t *address
     return !apart;
 }
 
-static inline __attribute__((always_inline)) enum shape
-scattered(const uint64_t *address, uint32_t n, uint64_t start, uint64_t offset, uint64_t size, uint64_t limit)
+/*
+ * Scattered addresses mostly come in runs: rows of a matrix that are no multiple of a chunk long, a warp to a
+ * row. What each piece of them is is found out once, for all that goes over them.
+ */
+enum { PIECE = 16, PIECE_LANES = 0, PIECE_SAME, PIECE_LINEAR };
+struct pieces {
+    uint8_t kind[PTX_LANES / PIECE];
+};
+
+/* Where accesses may be, as shape_of looks at them: start and limit for the sum with an address. */
+struct bounds {
+    uint64_t start, limit, offset;
+};
+
+/* Not 0 where an address is outside, or not a multiple of size. */
+static inline __attribute__((always_inline)) uint64_t misplaced(const uint64_t *address, uint32_t n,
+                                                                const struct bounds *bounds, uint64_t size)
 {
-    uint64_t moved = 0, bits = 0, outside = 0, first = address[0];
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t a = address[i];
-        moved |= a ^ first;
-        bits |= a + offset;
-        outside |= a + start > limit;
-    }
-    return outside || (bits & (size - 1)) ? SHAPE_OTHER : moved ? SHAPE_SCATTERED : SHAPE_SAME;
+    uint64_t bits = 0, outside = 0;
+    for (uint32_t i = 0; i < n; i++)
+        bits |= address[i] + bounds->offset, outside |= address[i] + bounds->start > bounds->limit;
+    return outside | (bits & (size - 1));
 }
 
-/* The ends tell most shapes apart; a whole chunk has loops of known length. */
-static enum shape shape_of(const uint64_t *address, uint32_t n, uint64_t offset, uint64_t size,
-                           const struct span *span)
+/* Not 0 where it is misplaced. The ends of what follows in a row stand for all of it. */
+static inline __attribute__((always_inline)) uint64_t
+piece_of(const uint64_t *address, const struct bounds *bounds, uint64_t size, uint8_t *kind)
 {
-    uint64_t first = address[0] + offset;
+    const uint64_t apart = address[PIECE - 1] - address[0], ends[2] = {address[0], address[PIECE - 1]};
+    *kind = apart == 0 && linear(address, PIECE, 0)                       ? PIECE_SAME
+            : apart == (PIECE - 1) * size && linear(address, PIECE, size) ? PIECE_LINEAR
+                                                                          : PIECE_LANES;
+    return *kind == PIECE_LANES ? misplaced(address, PIECE, bounds, size) : misplaced(ends, 2, bounds, size);
+}
+
+/* The ends tell most shapes apart. The pieces are set where they are scattered. */
+static enum shape shape_of(const uint64_t *address, uint32_t n, uint64_t offset, uint64_t size,
+                           const struct span *span, struct pieces *pieces)
+{
+    uint64_t first = address[0] + offset, wrong = 0, moved = 0;
     if (n == 1 || (address[n - 1] - address[0] == (n - 1) * size &&
                    (n == PTX_LANES ? linear(address, PTX_LANES, size) : linear(address, n, size))))
         return !(first & (size - 1)) && inside(span, first, n * size) ? SHAPE_LINEAR : SHAPE_OTHER;
     if (span->size < size)
         return SHAPE_OTHER;
-    uint64_t start = offset - span->base, limit = span->size - size;
-    return n == PTX_LANES ? scattered(address, PTX_LANES, start, offset, size, limit)
-                          : scattered(address, n, start, offset, size, limit);
+    const struct bounds bounds = {offset - span->base, span->size - size, offset};
+    uint32_t i = 0;
+    for (; i + PIECE <= n; i += PIECE) {
+        uint8_t *kind = &pieces->kind[i / PIECE];
+        wrong |= piece_of(address + i, &bounds, size, kind);
+        moved |= (*kind ^ PIECE_SAME) | (address[i] ^ address[0]);
+    }
+    wrong |= misplaced(address + i, n - i, &bounds, size);
+    for (; i < n; i++)
+        moved |= address[i] ^ address[0];
+    return wrong ? SHAPE_OTHER : moved ? SHAPE_SCATTERED : SHAPE_SAME;
 }
-
-/*
- * Scattered addresses mostly come in runs: rows of a matrix that are no multiple of a chunk long, a warp to a
- * row. Each piece is looked at by itself.
- */
-enum { PIECE = 16 };
 
 /* Accesses of lanes one by one, each aligned to its size, so that all of it is in one unit. */
 static void count_lanes(struct ptx_exec *x, const uint64_t *address, uint32_t n, uint64_t offset,
@@ -94,16 +118,18 @@ static void count_lanes(struct ptx_exec *x, const uint64_t *address, uint32_t n,
     }
 }
 
-static void count_scattered(struct ptx_exec *x, const uint64_t *address, uint32_t n, uint64_t offset,
-                            uint32_t size, bool write)
+static void count_scattered(struct ptx_exec *x, const struct pieces *pieces, const uint64_t *address,
+                            uint32_t n, uint64_t offset, uint32_t size, bool write)
 {
-    uint32_t i = 0;
-    for (; i + PIECE <= n; i += PIECE) {
-        uint64_t span = address[i + PIECE - 1] - address[i];
-        if (span == 0 && linear(address + i, PIECE, 0))
-            ptx_traffic_touch(x, address[i] + offset, size, write);
-        else if (span == (PIECE - 1) * (uint64_t)size && linear(address + i, PIECE, size))
-            ptx_traffic_touch(x, address[i] + offset, (uint64_t)PIECE * size, write);
+    uint32_t i = 0, end;
+    for (; i + PIECE <= n; i = end) {
+        const uint8_t *kind = pieces->kind, is = kind[i / PIECE];
+        const uint64_t step = is == PIECE_LINEAR ? size : 0;
+        end = i + PIECE;
+        while (is && end + PIECE <= n && kind[end / PIECE] == is && address[end] == address[end - 1] + step)
+            end += PIECE;
+        if (is)
+            ptx_traffic_touch(x, address[i] + offset, step ? (uint64_t)(end - i) * size : size, write);
         else
             count_lanes(x, address + i, PIECE, offset, size, write);
     }
@@ -111,8 +137,9 @@ static void count_scattered(struct ptx_exec *x, const uint64_t *address, uint32_
 }
 
 /* What a group of lanes touches of the window. */
-static inline void count_traffic(struct ptx_exec *x, enum shape shape, const uint64_t *address, uint32_t n,
-                                 uint64_t offset, uint32_t size, bool write)
+static inline void count_traffic(struct ptx_exec *x, enum shape shape, const struct pieces *pieces,
+                                 const uint64_t *address, uint32_t n, uint64_t offset, uint32_t size,
+                                 bool write)
 {
     switch (shape) {
     case SHAPE_LINEAR:
@@ -122,7 +149,7 @@ static inline void count_traffic(struct ptx_exec *x, enum shape shape, const uin
         ptx_traffic_touch(x, address[0] + offset, size, write);
         break;
     case SHAPE_SCATTERED:
-        count_scattered(x, address, n, offset, size, write);
+        count_scattered(x, pieces, address, n, offset, size, write);
         break;
     case SHAPE_OTHER: /* ptx_access_resolve counts */
         break;
@@ -158,31 +185,31 @@ static void load_lane(struct ptx_exec *x, const struct ptx_op *op, uint32_t lane
 }
 
 #define LOAD_LOOPS(T, D)                                                                                     \
-    static inline __attribute__((always_inline)) void gather_piece_##T##_##D(D *d, const uint64_t *address,  \
-                                                                             uint32_t n, int64_t by)         \
+    static inline __attribute__((always_inline)) void gather_piece_##T##_##D(                                \
+        D *d, const uint64_t *address, uint32_t n, uint8_t kind, bool single, int64_t by)                    \
     {                                                                                                        \
         const T *p = (const T *)(address[0] + by);                                                           \
-        if (n == PIECE && address[PIECE - 1] - address[0] == (PIECE - 1) * sizeof(T) &&                      \
-            linear(address, PIECE, sizeof(T))) {                                                             \
+        if (kind == PIECE_LINEAR && single) {                                                                \
             _Pragma("GCC ivdep") for (uint32_t i = 0; i < PIECE; i++) d[i] = (D)p[i];                        \
-        } else if (n == PIECE && linear(address, PIECE, 0)) {                                                \
+        } else if (kind == PIECE_SAME) {                                                                     \
             const D value = (D)*p;                                                                           \
             _Pragma("GCC ivdep") for (uint32_t i = 0; i < PIECE; i++) d[i] = value;                          \
         } else {                                                                                             \
             _Pragma("GCC ivdep") for (uint32_t i = 0; i < n; i++) d[i] = (D) * (const T *)(address[i] + by); \
         }                                                                                                    \
     }                                                                                                        \
-    static void gather_##T##_##D(const struct ptx_op *op, char *rows, const uint64_t *address, uint32_t lo,  \
-                                 uint32_t hi, int64_t shift)                                                 \
+    static void gather_##T##_##D(const struct ptx_op *op, char *rows, const struct pieces *pieces,           \
+                                 const uint64_t *address, uint32_t n, uint32_t lo, int64_t shift)            \
     {                                                                                                        \
         for (uint32_t e = 0; e < op->count; e++) {                                                           \
-            D *d = (D *)(rows + row_of(op, e));                                                              \
+            D *d = (D *)(rows + row_of(op, e)) + lo;                                                         \
             int64_t by = shift + (int64_t)(e * sizeof(T));                                                   \
-            uint32_t i = lo;                                                                                 \
-            for (; i + PIECE <= hi; i += PIECE)                                                              \
-                gather_piece_##T##_##D(d + i, address + i, PIECE, by);                                       \
-            if (i < hi)                                                                                      \
-                gather_piece_##T##_##D(d + i, address + i, hi - i, by);                                      \
+            uint32_t i = 0;                                                                                  \
+            for (; i + PIECE <= n; i += PIECE)                                                               \
+                gather_piece_##T##_##D(d + i, address + i, PIECE, pieces->kind[i / PIECE], op->count == 1,   \
+                                       by);                                                                  \
+            if (i < n)                                                                                       \
+                gather_piece_##T##_##D(d + i, address + i, n - i, PIECE_LANES, false, by);                   \
         }                                                                                                    \
     }                                                                                                        \
     static void linear_##T##_##D(const struct ptx_op *op, char *rows, const char *from, uint32_t lo,         \
@@ -230,7 +257,8 @@ LOAD_LOOPS(uint32_t, uint32_t)
 LOAD_LOOPS(uint64_t, uint64_t)
 
 struct loops {
-    void (*gather)(const struct ptx_op *, char *, const uint64_t *, uint32_t, uint32_t, int64_t);
+    void (*gather)(const struct ptx_op *, char *, const struct pieces *, const uint64_t *, uint32_t, uint32_t,
+                   int64_t);
     void (*linear)(const struct ptx_op *, char *, const char *, uint32_t, uint32_t);
     void (*spread)(const struct ptx_op *, char *, const char *, uint32_t, uint32_t);
 };
@@ -269,10 +297,11 @@ void PTX_LEVEL_NAME(ptx_access_load)(struct ptx_exec *x, const struct ptx_op *op
     struct loops loops;
     if (!lanes->mask && load_loops(op, &loops)) {
         struct span span = span_of(x, space);
-        enum shape shape = shape_of(address + lo, hi - lo, op->imm, size, &span);
+        struct pieces pieces;
+        enum shape shape = shape_of(address + lo, hi - lo, op->imm, size, &span, &pieces);
         const char *from = (const char *)(uintptr_t)(address[lo] + op->imm + (uint64_t)span.delta);
         if (x->traffic && space != PTX_SHARED)
-            count_traffic(x, shape, address + lo, hi - lo, op->imm, size, false);
+            count_traffic(x, shape, &pieces, address + lo, hi - lo, op->imm, size, false);
         switch (shape) {
         case SHAPE_LINEAR:
             loops.linear(op, rows, from, lo, hi);
@@ -281,7 +310,7 @@ void PTX_LEVEL_NAME(ptx_access_load)(struct ptx_exec *x, const struct ptx_op *op
             loops.spread(op, rows, from, lo, hi);
             return;
         case SHAPE_SCATTERED:
-            loops.gather(op, rows, address, lo, hi, (int64_t)op->imm + span.delta);
+            loops.gather(op, rows, &pieces, address + lo, hi - lo, lo, (int64_t)op->imm + span.delta);
             return;
         case SHAPE_OTHER:
             break;
@@ -339,10 +368,11 @@ void PTX_LEVEL_NAME(ptx_access_store)(struct ptx_exec *x, const struct ptx_op *o
     enum ptx_space space = (enum ptx_space)op->space;
     if (!lanes->mask) {
         struct span span = span_of(x, space);
-        enum shape shape = shape_of(address + lo, hi - lo, op->imm, size, &span);
+        struct pieces pieces;
+        enum shape shape = shape_of(address + lo, hi - lo, op->imm, size, &span, &pieces);
         char *to = (char *)(uintptr_t)(address[lo] + op->imm + (uint64_t)span.delta);
         if (x->traffic && space != PTX_SHARED)
-            count_traffic(x, shape, address + lo, hi - lo, op->imm, size, true);
+            count_traffic(x, shape, &pieces, address + lo, hi - lo, op->imm, size, true);
         if (shape == SHAPE_LINEAR) {
             (op->width == 1   ? write_uint8_t_uint16_t
              : op->width == 2 ? write_uint16_t_uint16_t

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 const uint64_t window_base = UINT64_C(0x7a0000000000);
+uint64_t window_size = WINDOW_PAGES;
+struct ptx_traffic *window_traffic;
 
 double as_f64(uint64_t bits)
 {
@@ -68,11 +70,15 @@ int run_kernel(struct ptx_module *module, uint32_t grid, uint32_t block, const u
 {
     const struct ptx_kernel *kernel;
     struct ptx_memory memory = {.window_base = window_base,
-                                .window_size = WINDOW_PAGES,
+                                .window_size = window_size,
                                 .window_delta = (int64_t)((uint64_t)(uintptr_t)window() - window_base)};
     ck_assert_uint_ge(ptx_module_kernels(module, &kernel), 1);
-    struct ptx_launch launch = {
-        .kernel = kernel, .grid = {grid, 1, 1}, .block = {block, 1, 1}, .params = params, .memory = &memory};
+    struct ptx_launch launch = {.kernel = kernel,
+                                .grid = {grid, 1, 1},
+                                .block = {block, 1, 1},
+                                .params = params,
+                                .memory = &memory,
+                                .traffic = window_traffic};
     struct ptx_fault ignored;
     return ptx_run(&launch, 0, grid, fault ? fault : &ignored, NULL);
 }

@@ -32,7 +32,9 @@ void check_cases(const struct op_case *cases, size_t count);
 /* A device of its own: 1 MiB window whose second half is not there. */
 enum { WINDOW_PAGES = 1 << 20 };
 extern const uint64_t window_base;
-char *window(void); /* where the CPU reaches window_base */
+extern uint64_t window_size;               /* WINDOW_PAGES; less: the kernel may not touch what is behind */
+extern struct ptx_traffic *window_traffic; /* where run_kernel has what is touched counted, or NULL */
+char *window(void);                        /* where the CPU reaches window_base */
 
 struct ptx_module *must_parse(const char *text);
 /* Runs the first kernel on grid x block threads; params as 64 bit values. */

@@ -16,13 +16,14 @@ static void fill(void)
     memset(out_bytes(), 0xee, OUT_OFFSET);
 }
 
-/* Which element a thread takes: side by side, all the same, backwards, in pieces, with gaps, all over. */
-enum { PATTERNS = 7 };
+/* Which element a thread takes: side by side, all the same, backwards, in pieces, with gaps, all over, rows
+ * of a matrix. */
+enum { PATTERNS = 8 };
 static const char *const patterns[PATTERNS] = {
     "mov.u32 %e, %i;",       "mov.u32 %e, 5;",
     "sub.u32 %e, 400, %i;",  "and.b32 %e, %i, 63;\nadd.u32 %e, %e, 100;",
     "mul.lo.u32 %e, %i, 3;", "mul.lo.u32 %e, %i, 77;\nrem.u32 %e, %e, 401;",
-    "shr.u32 %e, %i, 5;",
+    "shr.u32 %e, %i, 5;",    "and.b32 %e, %i, 63;\nshr.u32 %x, %i, 6;\nmad.lo.u32 %e, %x, 80, %e;",
 };
 static uint32_t element(int pattern, uint32_t i)
 {
@@ -39,8 +40,10 @@ static uint32_t element(int pattern, uint32_t i)
         return i * 3;
     case 5:
         return i * 77 % 401;
-    default:
+    case 6:
         return i / 32;
+    default:
+        return (i & 63) + i / 64 * 80;
     }
 }
 
@@ -123,9 +126,43 @@ START_TEST(loads)
 }
 END_TEST
 
+static bool not_host(uint64_t address)
+{
+    (void)address;
+    return false;
+}
+
+static void nothing_of(struct ptx_traffic *traffic, const uint64_t *pieces, uint32_t count)
+{
+    (void)traffic, (void)pieces, (void)count;
+}
+
+/* The units of the window that threads touch, a bit each: size bytes at offset, and so on for each element.
+ */
+static void note_units(uint8_t *units, uint32_t offset, uint32_t element, uint32_t size)
+{
+    for (uint32_t at = offset + element * size; at < offset + (element + 1) * size; at++)
+        units[at / PTX_PIECE] |= (uint8_t)(1u << at % PTX_PIECE / PTX_UNIT);
+}
+
+/* Exactly these were counted as read and as written. */
+static void check_traffic(const struct ptx_traffic *traffic, uint8_t units[2][WINDOW_PAGES / PTX_PIECE],
+                          const char *what)
+{
+    for (int write = 0; write < 2; write++)
+        for (uint32_t i = 0; i < WINDOW_PAGES / PTX_PIECE; i++) {
+            uint8_t seen = ptx_units_touched(traffic->seen[i], traffic->number, write);
+            ck_assert_msg(seen == units[write][i], "%s: %s 0x%x of piece %u, not 0x%x", what,
+                          write ? "wrote" : "read", seen, i, units[write][i]);
+        }
+}
+
 /* All lanes load at once: the loops without a mask. */
 START_TEST(loads_by_whole_chunks)
 {
+    static uint64_t seen[WINDOW_PAGES / PTX_PIECE];
+    struct ptx_traffic traffic = {.seen = seen, .is_host = not_host, .touched = nothing_of};
+    window_traffic = &traffic;
     for (int pattern = 0; pattern < PATTERNS; pattern++)
         for (uint32_t size = 1; size <= 8; size *= 2)
             for (uint32_t count = 1; count * size <= 16 && count <= 4; count *= 2) {
@@ -138,14 +175,44 @@ START_TEST(loads_by_whole_chunks)
                     "ld.global%s.b%u %s, [%%rd7+32];\nst.global%s.b%u [%%rd8], %s;\nret;\n}\n",
                     size == 1 ? 16 : size * 8, patterns[pattern], size * count, size * count, vectors[count],
                     size * 8, lists[count], vectors[count], size * 8, lists[count]);
+                uint8_t units[2][WINDOW_PAGES / PTX_PIECE] = {{0}};
+                char what[64];
+                snprintf(what, sizeof what, "v%u.b%u, pattern %d", count, size * 8, pattern);
+                for (uint32_t i = 0; i < THREADS; i++) {
+                    note_units(units[0], 32, element(pattern, i), size * count);
+                    note_units(units[1], OUT_OFFSET, i, size * count);
+                }
                 fill();
+                traffic.number++;
                 ck_assert_int_eq(run_in_out(module, 2, 160, NULL), 0);
+                check_traffic(&traffic, units, what);
                 for (uint32_t i = 0; i < THREADS; i++)
                     ck_assert_msg(!memcmp(out_bytes() + i * size * count,
                                           in_bytes() + 32 + element(pattern, i) * size * count, size * count),
-                                  "v%u.b%u, pattern %d, thread %u", count, size * 8, pattern, i);
+                                  "%s, thread %u", what, i);
                 ptx_module_free(module);
             }
+    window_traffic = NULL;
+}
+END_TEST
+
+/* Lanes side by side of which the last are behind the window, where the CPU would find memory. */
+START_TEST(loads_across_the_end)
+{
+    struct ptx_module *module = parse_format(
+        PTX_START "and.b32 %%e, %%i, 63;\nmul.wide.u32 %%rd6, %%e, 4;\nadd.u64 %%rd7, %%in, %%rd6;\n"
+                  "ld.global.b32 %%x, [%%rd7];\nmul.wide.u32 %%rd8, %%i, 4;\nadd.u64 %%rd8, %%out, %%rd8;\n"
+                  "st.global.b32 [%%rd8], %%x;\nret;\n}\n");
+    for (uint32_t last = 1; last < 64; last++) {
+        uint64_t params[2] = {window_base + WINDOW_PAGES / 4 + PTX_PIECE - 4 * last, window_base};
+        struct ptx_fault fault = {.line = 0};
+        window_size = WINDOW_PAGES / 4 + PTX_PIECE;
+        int status = run_kernel(module, 1, 128, params, &fault);
+        window_size = WINDOW_PAGES;
+        ck_assert_int_eq(status, -EFAULT);
+        ck_assert_uint_eq(fault.address, window_base + WINDOW_PAGES / 4 + PTX_PIECE);
+    }
+    ptx_module_free(module);
 }
 END_TEST
 
@@ -270,6 +337,7 @@ static Suite *suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, loads);
     tcase_add_test(t, loads_by_whole_chunks);
+    tcase_add_test(t, loads_across_the_end);
     tcase_add_test(t, stores);
     tcase_add_test(t, local_memory);
     tcase_add_test(t, dynamic_shared_memory);
