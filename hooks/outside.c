@@ -191,6 +191,7 @@ void outside_make_room(struct gpu *gpu, uint64_t bytes)
 
 bool retry_make_room(struct gpu *gpu, uint64_t bytes)
 {
+    struct cache_usage usage;
     uint64_t released;
     bool entered;
 
@@ -200,7 +201,8 @@ bool retry_make_room(struct gpu *gpu, uint64_t bytes)
     entered = gpu_enter(gpu);
     released = cache_release(gpu->cache, bytes > gpu->granularity ? bytes : 16 * gpu->granularity);
     gpu_leave(entered);
-    if (!released) {
+    cache_usage(gpu->cache, &usage);
+    if (!released && usage.frames) { /* else all of it is the driver's, and so is the answer */
         const struct budget *budget = host_memory_budget();
 
         log_once(
