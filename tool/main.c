@@ -12,6 +12,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"run", "run a program with the library preloaded", tool_run},
+    {"doctor", "look at the driver, the machine and the settings, and say what to do", tool_doctor},
     {"info", "list the variables: what they take, what they are, where that is from", tool_info},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
