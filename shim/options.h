@@ -73,7 +73,7 @@ enum { NUMA_AUTO = -1, NUMA_OFF = -2, NUMA_UNSET = -3 };
     X(hbm_limit, amount, "HBMSPILL_HBM_LIMIT", "", "a size above 0 (8G, 512MiB) or up to 100%", false,       \
       "device memory to use; default: what is free at the first context less the reserve")                   \
     X(host_limit, amount, "HBMSPILL_HOST_LIMIT", "", "a size (32G, 512MiB) or up to 100%", false,            \
-      "pinned host memory to use; default: what the machine can spare")                                      \
+      "pinned host memory to use; default: half of what the machine can spare")                              \
     X(pinned, choice, "HBMSPILL_PINNED", "on", "off|on", false,                                              \
       "off: pinned memory the job asks for is the driver's, not from the pool that is kept pinned")          \
     X(host_decay, count, "HBMSPILL_HOST_DECAY_MS", "0", "a number of ms up to 2147483647; 0: never", false,  \

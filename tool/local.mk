@@ -5,3 +5,18 @@ bin_PROGRAMS += %D%/hbmspill
 	shim/options.c shim/options.h shim/options_file.c shim/options_file.h \
 	pinned/numa.c pinned/numa.h pinned/system.c pinned/system.h
 %C%_hbmspill_CPPFLAGS = $(AM_CPPFLAGS) -DHBMSPILL_VERSION='"$(PACKAGE_VERSION)"' -DHBMSPILL_LIBDIR='"$(libdir)"'
+
+# Manual pages, with the tables in them; completion for bash.
+noinst_PROGRAMS += %D%/manual
+%C%_manual_SOURCES = %D%/flags.c %D%/manual.c %D%/tool.h shim/options.c shim/options.h shim/options_file.c shim/options_file.h
+%C%_manual_CPPFLAGS = $(%C%_hbmspill_CPPFLAGS)
+man_MANS = doc/hbmspill.1 doc/libhbmspill.7
+EXTRA_DIST += doc/hbmspill.1.in doc/libhbmspill.7.in
+CLEANFILES += $(man_MANS)
+doc/hbmspill.1 doc/libhbmspill.7: %D%/manual$(EXEEXT)
+doc/hbmspill.1: doc/hbmspill.1.in
+doc/libhbmspill.7: doc/libhbmspill.7.in
+doc/hbmspill.1 doc/libhbmspill.7:
+	$(AM_V_GEN)$(MKDIR_P) doc && %D%/manual$(EXEEXT) <$(top_srcdir)/$@.in >$@.new && mv $@.new $@
+bashcompletiondir = $(datadir)/bash-completion/completions
+dist_bashcompletion_DATA = %D%/completion/hbmspill
