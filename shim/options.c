@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 enum option_kind {
@@ -471,6 +472,10 @@ int options_expand_path(const char *path, char *buffer, size_t size)
         int length;
         if (path[0] == '%' && path[1] == 'p') {
             length = snprintf(buffer + used, size - used, "%ld", (long)getpid());
+            path++;
+        } else if (path[0] == '%' && path[1] == 'h') {
+            struct utsname name;
+            length = snprintf(buffer + used, size - used, "%s", uname(&name) ? "unknown" : name.nodename);
             path++;
         } else {
             length = snprintf(buffer + used, size - used, "%c", *path);

@@ -117,11 +117,11 @@ enum { NUMA_AUTO = -1, NUMA_OFF = -2, NUMA_UNSET = -3 };
       "file for what is found out of kernels that are not known: each runs alone, with what it does not "    \
       "name inaccessible")                                                                                   \
     X(log, choice, "HBMSPILL_LOG", "warn", "error|warn|info|debug|trace", false, "what is said")             \
-    X(log_file, text, "HBMSPILL_LOG_FILE", "", "a path; %p is the process id", false,                        \
+    X(log_file, text, "HBMSPILL_LOG_FILE", "", "a path; %p is the process id, %h the host's name", false,    \
       "where it is said; default: standard error")                                                           \
-    X(stats, text, "HBMSPILL_STATS", "", "a path; %p is the process id", false,                              \
+    X(stats, text, "HBMSPILL_STATS", "", "a path; %p is the process id, %h the host's name", false,          \
       "file for the statistics, written at exit")                                                            \
-    X(trace, text, "HBMSPILL_TRACE", "", "a path; %p is the process id", false,                              \
+    X(trace, text, "HBMSPILL_TRACE", "", "a path; %p is the process id, %h the host's name", false,          \
       "file to record what the job does with its memory, for hbmspill-replay")                               \
     X(config, text, "HBMSPILL_CONFIG", "", "a path, or none", false,                                         \
       "a file of settings; default: ~/.config/hbmspill.conf, then /etc/hbmspill.conf")                       \
@@ -188,7 +188,7 @@ int options_parse_size(const char *text, uint64_t *bytes);
 /* What `amount` is where `whole` is there; `fallback` where it is unset. All in bytes. */
 uint64_t options_amount(const struct option_amount *amount, uint64_t whole, uint64_t fallback);
 
-/* Copies a path, %p replaced by the process id and %% by %. 0, or -ENAMETOOLONG. */
+/* Copies a path, %p replaced by the process id, %h by the host's name and %% by %. 0, or -ENAMETOOLONG. */
 int options_expand_path(const char *path, char *buffer, size_t size);
 
 /* Calls `visit` for every option that is not hidden, in the order of the table. */

@@ -211,6 +211,27 @@ static bool ahead_12(void)
 {
     return options.ahead == 12 && options.prefetch == 1;
 }
+static bool of_device_1(void)
+{
+    return options_of_device(&options, 1).hbm_limit.bytes == 2ull << 30 &&
+           options_of_device(&options, 0).hbm_limit.kind == AMOUNT_UNSET &&
+           options_of_device(&options, 16).hbm_limit.kind == AMOUNT_UNSET &&
+           options_of_device(&options, 1).numa == NUMA_AUTO;
+}
+static bool node_of_device_15(void)
+{
+    return options_of_device(&options, 15).numa == NUMA_OFF &&
+           options_of_device(&options, 14).numa == NUMA_AUTO && options.numa == NUMA_AUTO;
+}
+static bool reserve_of_device_0(void)
+{
+    return options_of_device(&options, 0).reserve.percent > 4.9 && options.reserve.kind == AMOUNT_UNSET;
+}
+static bool of_all(void)
+{
+    return options_of_device(&options, 7).reserve.bytes == 4096 &&
+           options_of_device(&options, -1).reserve.bytes == 4096;
+}
 static bool mutation(void)
 {
     return !strcmp(options.test_mutation.text, "slot_bit");
@@ -250,6 +271,10 @@ static const struct {
     {"HBMSPILL_LOG=error", log_error},
     {"HBMSPILL_LOG=trace", log_trace},
     {"HBMSPILL_STATS=/tmp/a=b", stats_path},
+    {"HBMSPILL_HBM_LIMIT_1=2G", of_device_1},
+    {"HBMSPILL_NUMA_15=off", node_of_device_15},
+    {"HBMSPILL_RESERVE_00=5%", reserve_of_device_0},
+    {"HBMSPILL_RESERVE=4K", of_all},
     {"HBMSPILL_TEST_MUTATION=slot_bit", mutation},
 };
 
@@ -308,6 +333,19 @@ static const struct {
      "unknown variable HBMSPILL_HOSTLIMIT ignored; the nearest is HBMSPILL_HOST_LIMIT"},
     {"HBMSPILL_STAT=x", "unknown variable HBMSPILL_STAT ignored; the nearest is HBMSPILL_STATS"},
     {"HBMSPILL_LOGFILE=x", "unknown variable HBMSPILL_LOGFILE ignored; the nearest is HBMSPILL_LOG_FILE"},
+    {"HBMSPILL_HBM_LIMIT_1=0",
+     "HBMSPILL_HBM_LIMIT_1=0 ignored: it takes a size above 0 (8G, 512MiB) or up to "
+     "100%; using the default"},
+    {"HBMSPILL_HBM_LIMIT_16=8G",
+     "unknown variable HBMSPILL_HBM_LIMIT_16 ignored; the nearest is HBMSPILL_HBM_LIMIT"},
+    {"HBMSPILL_HBM_LIMIT_001=8G",
+     "unknown variable HBMSPILL_HBM_LIMIT_001 ignored; the nearest is HBMSPILL_HBM_LIMIT"},
+    {"HBMSPILL_HBM_LIMIT_=8G",
+     "unknown variable HBMSPILL_HBM_LIMIT_ ignored; the nearest is HBMSPILL_HBM_LIMIT"},
+    {"HBMSPILL_HBM_LIMIT0=8G",
+     "unknown variable HBMSPILL_HBM_LIMIT0 ignored; the nearest is HBMSPILL_HBM_LIMIT"},
+    {"HBMSPILL_SLICE_0=8", "unknown variable HBMSPILL_SLICE_0 ignored; the nearest is HBMSPILL_SLICE"},
+    {"HBMSPILL_0=off", "unknown variable HBMSPILL_0 ignored; the nearest is HBMSPILL"},
     {"HBMSPILLS=on", "unknown variable HBMSPILLS ignored; the nearest is HBMSPILL"},
 };
 
@@ -393,6 +431,11 @@ START_TEST(test_expand_path)
     snprintf(expected, sizeof expected, "/a/%ld.%%d%%.json", (long)getpid());
     ck_assert_int_eq(options_expand_path("/a/%p.%d%%.json", buffer, sizeof buffer), 0);
     ck_assert_str_eq(buffer, expected);
+    char host[64];
+    ck_assert_int_eq(gethostname(host, sizeof host), 0);
+    snprintf(expected, sizeof expected, "%.20s", host);
+    ck_assert_int_eq(options_expand_path("%h", buffer, sizeof buffer), 0);
+    ck_assert_msg(!strncmp(buffer, expected, strlen(expected)), "%s", buffer);
     ck_assert_int_eq(options_expand_path("", buffer, sizeof buffer), 0);
     ck_assert_str_eq(buffer, "");
     ck_assert_int_eq(options_expand_path("abcd", buffer, 5), 0);
