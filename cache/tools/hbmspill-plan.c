@@ -12,6 +12,7 @@
  */
 #include "cache/colour.h"
 #include "cache/tools/plan_lp.h"
+#include "config.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -76,6 +77,8 @@ static int parse_arguments(int argc, char **argv, struct request *request)
                                             {"memory", required_argument, NULL, 'm'},
                                             {"with", required_argument, NULL, 'w'},
                                             {"report", no_argument, NULL, 'r'},
+                                            {"help", no_argument, NULL, 'H'},
+                                            {"version", no_argument, NULL, 'V'},
                                             {NULL, 0, NULL, 0}};
     char *end;
     int option;
@@ -104,6 +107,12 @@ static int parse_arguments(int argc, char **argv, struct request *request)
         case 'o':
             request->plan = optarg;
             break;
+        case 'H':
+            fputs(usage, stdout);
+            exit(0);
+        case 'V':
+            puts("hbmspill-plan " PACKAGE_VERSION);
+            exit(0);
         default:
             fputs(usage, stderr);
             return 2;

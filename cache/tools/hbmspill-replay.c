@@ -8,6 +8,7 @@
 #include "cache/cycle.h"
 #include "cache/tools/plan_lp.h"
 #include "cache/tools/replay.h"
+#include "config.h"
 #include "model/machine.h"
 #include <errno.h>
 #include <getopt.h>
@@ -202,7 +203,8 @@ static void parse_arguments(int argc, char **argv, struct request *request)
                                             {"size-scale", required_argument, NULL, 's'},
                                             {"driver-scale", required_argument, NULL, 'c'},
                                             {"json", no_argument, NULL, 'j'},
-                                            {"help", no_argument, NULL, '?'},
+                                            {"help", no_argument, NULL, 'H'},
+                                            {"version", no_argument, NULL, 'V'},
                                             {NULL, 0, NULL, 0}};
     int option;
 
@@ -262,6 +264,12 @@ static void parse_arguments(int argc, char **argv, struct request *request)
         case 'j':
             request->json = true;
             break;
+        case 'H':
+            fputs(usage, stdout);
+            exit(0);
+        case 'V':
+            puts("hbmspill-replay " PACKAGE_VERSION);
+            exit(0);
         default:
             fputs(usage, stderr);
             exit(2);
