@@ -393,6 +393,13 @@ struct statistics *cache_statistics(struct cache *cache)
     return &cache->statistics;
 }
 
+void cache_counters(struct cache *cache, struct statistics *out)
+{
+    pthread_mutex_lock(&cache->lock);
+    *out = cache->statistics;
+    pthread_mutex_unlock(&cache->lock);
+}
+
 void cache_usage(struct cache *cache, struct cache_usage *usage)
 {
     pthread_mutex_lock(&cache->lock);

@@ -235,6 +235,8 @@ void cache_trim_host(struct cache *cache);
 void cache_set_link(struct cache *cache, const struct cache_link *link);
 
 struct statistics *cache_statistics(struct cache *cache);
+/* A copy, while others count. */
+void cache_counters(struct cache *cache, struct statistics *out);
 
 /* The state of the tiers, in bytes. */
 struct cache_usage {

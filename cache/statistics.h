@@ -2,7 +2,7 @@
  * statistics.h - the one list of counters: the struct, the JSON file and the tables are made from it.
  *
  * X(name, unit, text). Guarded by the cache's lock, except those the hooks add to (counted atomically through
- * statistics_add). Unit is "bytes", "count", "nanoseconds" or "peak bytes".
+ * statistics_add). Unit is "bytes", "bytes now", "count", "nanoseconds" or "peak bytes".
  */
 #ifndef HBMSPILL_CACHE_STATISTICS_H
 #define HBMSPILL_CACHE_STATISTICS_H
@@ -50,7 +50,7 @@
     X(map_calls, "count", "mappings made")                                                                   \
     X(unmap_calls, "count", "mappings removed")                                                              \
     X(access_calls, "count", "set-access calls")                                                             \
-    X(job_pinned_bytes, "bytes", "pinned host memory the job asked for itself, now held")                    \
+    X(job_pinned_bytes, "bytes now", "pinned host memory the job asked for itself, now held")                \
     X(peak_job_pinned_bytes, "peak bytes", "most of it")                                                     \
     X(windows, "count", "groups of operations submitted together")                                           \
     X(held, "count", "operations held for one")                                                              \

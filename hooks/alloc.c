@@ -12,6 +12,7 @@
 #include "hooks/operation.h"
 #include "hooks/outside.h"
 #include "hooks/pool.h"
+#include "hooks/report.h"
 #include "hooks/retry.h"
 #include "hooks/sync_memops.h"
 #include "hooks/trace.h"
@@ -36,6 +37,7 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
     }
     link_when_short(gpu);
     pinned_tick();
+    report_tick();
     entered = gpu_enter(gpu);
     error = cache_alloc(gpu->cache, size, &address, &failure);
     gpu_leave(entered);

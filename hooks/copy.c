@@ -11,6 +11,7 @@
 #include "hooks/capture.h"
 #include "hooks/counters.h"
 #include "hooks/operation.h"
+#include "hooks/report.h"
 #include "hooks/sync_memops.h"
 #include "hooks/trace.h"
 #include "hooks/window.h"
@@ -73,6 +74,7 @@ static CUresult copy_begin(struct copy *copy)
     int error;
 
     count_add(copies, 1);
+    report_tick();
     copy->in_slot = copy->held = false;
     copy->operation.gpu = NULL;
     copy->waits = copy->blocking && (sync_memops_of(copy->dst) || sync_memops_of(copy->src));

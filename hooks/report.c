@@ -5,18 +5,28 @@
 #include "hooks/counters.h"
 #include "hooks/gpu.h"
 #include "hooks/held.h"
+#include "hooks/report_file.h"
 #include "shim/log.h"
 #include "shim/options.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <time.h>
 
 #define MIB(bytes) ((unsigned long long)((bytes) >> 20))
 
+#define SECOND UINT64_C(1000000000)
+
 struct statistics hook_counters;
+
+/* HBMSPILL_STATS_EVERY: when it is next time, 0 before the first look; one thread writes. */
+static _Atomic uint64_t next_report;
+static atomic_bool writing, ending;
+
+static uint64_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
+}
 
 /* Over all devices. */
 struct totals {
@@ -26,17 +36,17 @@ struct totals {
 
 static void add_up(struct totals *totals)
 {
+    struct statistics one;
     struct gpu *gpu;
 
     *totals = (struct totals){.sum = hook_counters};
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
-        const struct statistics *one = cache_statistics(gpu->cache);
-
-#define ADD(name, unit, text) totals->sum.name += one->name;
+        cache_counters(gpu->cache, &one);
+#define ADD(name, unit, text) totals->sum.name += one.name;
         HBMSPILL_COUNTERS(ADD)
 #undef ADD
-        totals->stalled_nanoseconds += stall_nanoseconds(one);
-        totals->stalled_bytes += stall_bytes(one);
+        totals->stalled_nanoseconds += stall_nanoseconds(&one);
+        totals->stalled_bytes += stall_bytes(&one);
     }
 }
 
@@ -54,7 +64,8 @@ static void put_link(struct text *text, const struct link *link)
         measured ? link->seconds : 0);
 }
 
-static void make_json(struct text *text, const struct totals *totals)
+/* whole: with what takes a search of all records, or of the machine's pages. */
+static void make_json(struct text *text, const struct totals *totals, bool whole)
 {
     const struct statistics *sum = &totals->sum;
     struct cache_usage usage;
@@ -72,7 +83,8 @@ static void make_json(struct text *text, const struct totals *totals)
 #undef PUT
     text_put(text, ",\n  \"stalled_seconds\": %.9f,\n  \"stalled_bytes\": %.0f",
              totals->stalled_nanoseconds * 1e-9, totals->stalled_bytes);
-    held_put_json(text);
+    if (whole)
+        held_put_json(text);
     pinned_put_account(text);
     text_put(text, ",\n  \"devices\": [");
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
@@ -85,49 +97,18 @@ static void make_json(struct text *text, const struct totals *totals)
                  (unsigned long long)usage.outside, (unsigned long long)usage.host,
                  (unsigned long long)usage.live);
         put_link(text, &gpu->link);
-        text_put(text, ",\n     ");
-        pinned_put_json(text, gpu);
+        if (whole) {
+            text_put(text, ",\n     ");
+            pinned_put_json(text, gpu);
+        }
         text_put(text, "}");
     }
-    text_put(text, "%s],\n  \"dearest\": ", gpu_at(0) ? "\n  " : "");
-    costs_put_json(text);
+    text_put(text, "%s]", gpu_at(0) ? "\n  " : "");
+    if (whole) {
+        text_put(text, ",\n  \"dearest\": ");
+        costs_put_json(text);
+    }
     text_put(text, "\n}\n");
-}
-
-/*
- * Written beside and renamed, so that a reader never sees half of it. A device, a pipe or a link (/dev/null,
- * /dev/stderr) is written as it is: a rename would put a file in its place. Nobody is waited for at a pipe.
- */
-static void write_file(const char *path, const struct text *text)
-{
-    struct stat status;
-    bool in_place = !lstat(path, &status) && !S_ISREG(status.st_mode);
-    char beside[1200];
-    size_t written = 0;
-    int fd;
-
-    if (snprintf(beside, sizeof beside, "%s%s", path, in_place ? "" : ".part") >= (int)sizeof beside)
-        return;
-    fd = open(beside, O_WRONLY | O_CLOEXEC | (in_place ? O_APPEND | O_NONBLOCK : O_CREAT | O_TRUNC), 0666);
-    if (fd < 0) {
-        log_warn("stats", "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
-        return;
-    }
-    while (written < text->length) {
-        ssize_t n = write(fd, text->bytes + written, text->length - written);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        written += (size_t)n;
-    }
-    close(fd);
-    if (written < text->length || (!in_place && rename(beside, path))) {
-        log_warn("stats", "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
-        if (!in_place)
-            unlink(beside);
-    }
 }
 
 /* None of the caches has a lock that was left behind for good. */
@@ -141,6 +122,34 @@ static bool caches_answer(void)
     return true;
 }
 
+static void write_statistics(struct text *text, const struct totals *totals, bool whole)
+{
+    char path[1100];
+
+    if (options_expand_path(options_get()->stats.text, path, sizeof path)) {
+        log_once(LOG_WARN, "stats", "HBMSPILL_STATS is too long a path");
+        return;
+    }
+    if (report_is_prometheus(path))
+        report_put_prometheus(text, &totals->sum);
+    else
+        make_json(text, totals, whole);
+    if (text->cut)
+        log_once(LOG_WARN, "stats", "there is more to say than %zu bytes hold: the statistics are incomplete",
+                 sizeof text->bytes);
+    report_write(path, text);
+}
+
+/* Whoever writes at the moment is let finish: he writes the same file. */
+static void stop_ticking(void)
+{
+    const struct timespec millisecond = {.tv_nsec = 1000000};
+
+    atomic_store(&ending, true);
+    for (unsigned i = 0; atomic_load(&writing) && i < EXIT_PATIENCE_MS; i++)
+        nanosleep(&millisecond, NULL);
+}
+
 void report_exit(void)
 {
     const struct options *options = options_get();
@@ -148,8 +157,8 @@ void report_exit(void)
     struct totals totals;
     uint64_t operations;
     static struct text text;
-    char path[1100];
 
+    stop_ticking();
     if (!caches_answer()) {
         log_warn("exit", "no statistics: the process ends within an operation that does not end");
         return;
@@ -169,15 +178,27 @@ void report_exit(void)
             totals.stalled_nanoseconds * 1e-9, MIB((uint64_t)totals.stalled_bytes));
     if (sum->peak_spilled_bytes)
         costs_log();
-    if (!options->stats.text[0])
+    if (options->stats.text[0])
+        write_statistics(&text, &totals, true);
+}
+
+void report_tick(void)
+{
+    static struct text text;
+    const struct options *options = options_get();
+    uint64_t due, time;
+    struct totals totals;
+
+    if (!options->stats_every || !options->stats.text[0])
         return;
-    if (options_expand_path(options->stats.text, path, sizeof path)) {
-        log_warn("stats", "HBMSPILL_STATS is too long a path");
+    time = now();
+    due = atomic_load_explicit(&next_report, memory_order_relaxed);
+    if (time < due || atomic_exchange(&writing, true))
         return;
+    if (due && !atomic_load(&ending)) {
+        add_up(&totals);
+        write_statistics(&text, &totals, false);
     }
-    make_json(&text, &totals);
-    if (text.cut)
-        log_warn("stats", "there is more to say than %zu bytes hold: the statistics are incomplete",
-                 sizeof text.bytes);
-    write_file(path, &text);
+    atomic_store(&next_report, time + options->stats_every * SECOND);
+    atomic_store(&writing, false);
 }

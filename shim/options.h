@@ -120,7 +120,10 @@ enum { NUMA_AUTO = -1, NUMA_OFF = -2, NUMA_UNSET = -3 };
     X(log_file, text, "HBMSPILL_LOG_FILE", "", "a path; %p is the process id, %h the host's name", false,    \
       "where it is said; default: standard error")                                                           \
     X(stats, text, "HBMSPILL_STATS", "", "a path; %p is the process id, %h the host's name", false,          \
-      "file for the statistics, written at exit")                                                            \
+      "file for the statistics, written at exit: for Prometheus where it ends in .prom, else JSON")          \
+    X(stats_every, count, "HBMSPILL_STATS_EVERY", "0",                                                       \
+      "a number of seconds up to 2147483647; 0: at exit only", false,                                        \
+      "how often that file is written besides, looked at when the job allocates or copies")                  \
     X(trace, text, "HBMSPILL_TRACE", "", "a path; %p is the process id, %h the host's name", false,          \
       "file to record what the job does with its memory, for hbmspill-replay")                               \
     X(config, text, "HBMSPILL_CONFIG", "", "a path, or none", false,                                         \

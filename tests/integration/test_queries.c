@@ -284,7 +284,55 @@ static void observed_full(void)
 
 #define ONCE (SCENARIO_ONCE | SCENARIO_NOT_NATIVE)
 
+/* The statistics as of now, "" where there are none yet. */
+static const char *statistics_now(void)
+{
+    static char text[65536];
+    FILE *file = fopen(getenv("HBMSPILL_STATS"), "r");
+
+    text[file ? fread(text, 1, sizeof text - 1, file) : 0] = '\0';
+    if (file)
+        fclose(file);
+    return text;
+}
+
+/* Written while it runs, and not before it is time: by an allocation or a copy, whole. */
+static void statistics_meanwhile(void)
+{
+    const char *text;
+    uint32_t word = 1;
+
+    start();
+    REQUIRE(!statistics_now()[0]);
+    usleep(1100000);
+    CU(cuMemcpyHtoD(at[0], &word, sizeof word));
+    text = statistics_now();
+    REQUIRE(strstr(text, "\"allocations\": 14,") && strstr(text, "\"evictions\": ") && strstr(text, "\n}\n"),
+            "%s", text);
+    REQUIRE(!strstr(text, "records_wrong") && !strstr(text, "dearest"), "%s", text); /* these take a search */
+    CU(cuMemFree(at[0]));
+    CU(cuMemAlloc(&at[0], BYTES));
+    REQUIRE(strstr(statistics_now(), "\"allocations\": 14,"));
+    usleep(1100000);
+    CU(cuMemFree(at[1]));
+    CU(cuMemAlloc(&at[1], BYTES));
+    REQUIRE(strstr(statistics_now(), "\"allocations\": 16,"), "%s", statistics_now());
+}
+
+/* At exit it is all of it again. */
+static void whole_at_exit(const struct outcome *of)
+{
+    ck_assert_uint_eq(outcome_number(of->statistics, "allocations"), 16);
+    ck_assert_uint_eq(outcome_number(of->statistics, "records_wrong"), 0);
+    ck_assert_ptr_nonnull(strstr(of->statistics, "\"dearest\": ["));
+}
+
 static const struct scenario scenarios[] = {
+    {.name = "statistics_meanwhile",
+     .job = statistics_meanwhile,
+     .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE | SCENARIO_ONCE,
+     .variables = "HBMSPILL_STATS_EVERY=1",
+     .inspect = whole_at_exit},
     {.name = "attributes", .job = attributes, .flags = SCENARIO_SPILLS | SCENARIO_ONCE},
     {.name = "ranges", .job = ranges, .flags = SCENARIO_SPILLS | SCENARIO_ONCE},
     {.name = "foreign", .job = foreign, .flags = SCENARIO_SPILLS | SCENARIO_ONCE},
