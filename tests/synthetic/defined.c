@@ -16,19 +16,27 @@ static uint64_t units(uint64_t first, uint64_t last)
     return (~0ull >> (63 - last)) & (~0ull << first);
 }
 
-static uint32_t *unit_at(uint64_t piece, unsigned unit)
+static uint32_t *units_of(uint64_t piece)
 {
-    char *at = window_has(piece) ? window_alias(piece) : (void *)(uintptr_t)piece;
-    return (uint32_t *)(void *)(at + unit * 4);
+    return window_has(piece) ? window_alias(piece) : (void *)(uintptr_t)piece;
 }
 
-/* Of those units, the ones that still hold POISON. */
+/* Of those units, the ones that still hold POISON. A piece that holds nothing else, as most of memory that is
+ * not in use, is seen in a vector loop. */
 static uint64_t poisoned(uint64_t piece, uint64_t mask)
 {
+    const uint32_t *at = units_of(piece);
     uint64_t left = 0;
+    if (mask == UINT64_MAX) {
+        uint32_t other = 0;
+        for (unsigned unit = 0; unit < 64; unit++)
+            other |= at[unit] ^ POISON_UNIT;
+        if (!other)
+            return mask;
+    }
     for (; mask; mask &= mask - 1) {
         unsigned unit = (unsigned)__builtin_ctzll(mask);
-        if (*unit_at(piece, unit) == POISON_UNIT)
+        if (at[unit] == POISON_UNIT)
             left |= 1ull << unit;
     }
     return left;
@@ -36,8 +44,12 @@ static uint64_t poisoned(uint64_t piece, uint64_t mask)
 
 static void poison(uint64_t piece, uint64_t mask)
 {
-    for (; mask; mask &= mask - 1)
-        *unit_at(piece, (unsigned)__builtin_ctzll(mask)) = POISON_UNIT;
+    uint32_t *at = units_of(piece);
+    if (mask == UINT64_MAX)
+        memset(at, POISON, PIECE);
+    else
+        for (; mask; mask &= mask - 1)
+            at[__builtin_ctzll(mask)] = POISON_UNIT;
 }
 
 /* ---- frames ---- */

@@ -153,6 +153,18 @@ static void written_by_the_cpu(bool written)
     OK(launch_increment(at + PAGE / 2, 1, one));
 }
 
+/* As much as is looked at in one go, and nobody has written any of it. */
+static void written_by_the_cpu_in_part(bool all_of_it)
+{
+    CUdeviceptr at = mapping();
+    ck_assert_uint_eq((uintptr_t)pinned % 256, 0);
+    OK(cuMemcpyDtoHAsync(pinned, at, 768, one));
+    OK(cuStreamSynchronize(one));
+    memset(pinned, 0, all_of_it ? 768 : 512);
+    OK(cuMemcpyHtoDAsync(at + PAGE / 2, pinned, 768, one));
+    OK(launch_increment(at + PAGE / 2 + 512, 1, one));
+}
+
 static void read_where_it_is_pinned(bool written)
 {
     CUdeviceptr at = mapping();
@@ -200,6 +212,8 @@ static const struct plant cases[] = {
     {"copied through pinned memory", copied_through_pinned_memory, "undefined-read", "kernel increment",
      "PTX line 17"},
     {"written by the CPU", written_by_the_cpu, "undefined-read", "kernel increment", "PTX line 17"},
+    {"written by the CPU in part", written_by_the_cpu_in_part, "undefined-read", "kernel increment",
+     "PTX line 17"},
     {"read where it is pinned", read_where_it_is_pinned, "undefined-read", "kernel increment", "PTX line 17"},
     {"memory of the host", memory_of_the_host, "undefined-read", "kernel increment", "PTX line 17"},
     {"handed to the host", handed_to_the_host, "undefined-read", "a copy of 100 bytes", "hands the host"},
