@@ -9,6 +9,7 @@
 #include "hooks/costs.h"
 #include "hooks/counters.h"
 #include "hooks/link.h"
+#include "hooks/live.h"
 #include "hooks/operation.h"
 #include "hooks/outside.h"
 #include "hooks/pool.h"
@@ -38,6 +39,7 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
     link_when_short(gpu);
     pinned_tick();
     report_tick();
+    live_tick();
     entered = gpu_enter(gpu);
     error = cache_alloc(gpu->cache, size, &address, &failure);
     gpu_leave(entered);

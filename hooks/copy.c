@@ -10,6 +10,7 @@
  */
 #include "hooks/capture.h"
 #include "hooks/counters.h"
+#include "hooks/live.h"
 #include "hooks/operation.h"
 #include "hooks/report.h"
 #include "hooks/sync_memops.h"
@@ -75,6 +76,7 @@ static CUresult copy_begin(struct copy *copy)
 
     count_add(copies, 1);
     report_tick();
+    live_tick();
     copy->in_slot = copy->held = false;
     copy->operation.gpu = NULL;
     copy->waits = copy->blocking && (sync_memops_of(copy->dst) || sync_memops_of(copy->src));

@@ -8,6 +8,7 @@ libhbmspill_la_SOURCES = \
 	%D%/environment.h \
 	%D%/functions.c \
 	%D%/functions.h \
+	%D%/live.h \
 	%D%/loader.h \
 	%D%/log.c \
 	%D%/log.h \

@@ -13,6 +13,7 @@ static const struct {
 } commands[] = {
     {"run", "run a program with the library preloaded", tool_run},
     {"doctor", "look at the driver, the machine and the settings, and say what to do", tool_doctor},
+    {"top", "show running jobs: what is where, what moves, what waits", tool_top},
     {"info", "list the variables: what they take, what they are, where that is from", tool_info},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

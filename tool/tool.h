@@ -16,6 +16,7 @@ enum { EXIT_WRONG_USAGE = 2, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 int tool_run(int argc, char **argv);
 int tool_doctor(int argc, char **argv);
 int tool_info(int argc, char **argv);
+int tool_top(int argc, char **argv);
 
 /* The options of `hbmspill run' that stand for a variable. What they take and mean is in the variables'
  * table. */

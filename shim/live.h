@@ -1,0 +1,42 @@
+/*
+ * live.h - the page that says how a job is doing, for hbmspill top: written by the job, read by others.
+ *
+ * It is a file without a name (memfd) that the process keeps open: found in /proc/PID/fd by its name there,
+ * for its owner only, and gone with the process. A reader takes what was read between two equal, even
+ * sequence numbers. Bytes, and nanoseconds of CLOCK_MONOTONIC.
+ */
+#ifndef HBMSPILL_SHIM_LIVE_H
+#define HBMSPILL_SHIM_LIVE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* The version changes with the layout. */
+enum { LIVE_VERSION = 1, LIVE_DEVICES = 16, LIVE_EVERY_MS = 250 };
+#define LIVE_NAME "hbmspill-live"
+#define LIVE_LINK "/memfd:" LIVE_NAME " (deleted)"
+
+struct live_device {
+    int64_t device;
+    uint64_t hbm_limit, frames, outside;
+    uint64_t host_limit, host, spilled;
+    uint64_t live;
+    uint64_t bytes_in, bytes_out; /* moved so far */
+    uint64_t evictions, fills;
+    double stalled; /* ns so far, of its streams together */
+};
+
+struct live_page {
+    uint32_t version, size;    /* the latter of this struct */
+    _Atomic uint32_t sequence; /* odd while it is written */
+    uint32_t devices;
+    int64_t pid;
+    uint64_t started, written;
+    uint64_t operations; /* so far: launches, graphs, copies */
+    uint64_t planned;    /* of these, those that followed a round's schedule */
+    uint64_t waited;     /* those that were made to wait for a copy of ours */
+    uint64_t pinned, job_pinned, pinned_limit;
+    struct live_device device[LIVE_DEVICES];
+};
+
+#endif
