@@ -25,7 +25,7 @@ struct side {
     uint64_t stream;
     struct buffer buffer[BUFFERS];
 };
-static struct side one, two;
+static struct side one, two, three, four;
 
 static void start(uint64_t frames, uint64_t host, bool strict, uint64_t seed)
 {
@@ -38,10 +38,14 @@ static void start(uint64_t frames, uint64_t host, bool strict, uint64_t seed)
     value = 0;
     memset(&one, 0, sizeof one);
     memset(&two, 0, sizeof two);
+    memset(&three, 0, sizeof three);
+    memset(&four, 0, sizeof four);
     fake_init(&fake, frames * FRAME, host * FRAME, seed);
     ck_assert_int_eq(cache_create(&fake.ops, &config, &cache), 0);
     one.stream = fake_stream(&fake);
     two.stream = fake_stream(&fake);
+    three.stream = fake_stream(&fake);
+    four.stream = fake_stream(&fake);
 }
 
 static unsigned draw(unsigned n)
@@ -255,6 +259,90 @@ START_TEST(a_slot_has_had_an_owner)
 }
 END_TEST
 
+/* The same where the job's copy reads it. */
+START_TEST(a_slot_is_still_read)
+{
+    uint64_t gate;
+
+    start(4, 8, _i, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        make(&one.buffer[i], 2 * FRAME);
+        ck_assert_int_eq(operate(&one, i, 1, false), 0);
+    }
+    ck_assert(fake_drain(&fake)); /* 0 is spilled */
+    gate = gate_shut(one.stream);
+    copy(&one, &one.buffer[0], &one.buffer[1]);
+    drop(&one, &one.buffer[0]);
+    make(&two.buffer[0], 2 * FRAME - 4096);
+    ck_assert_int_eq(operate(&two, 0, 1, true), 0);
+    (void)fake_drain(&fake);
+    fake.done[gate] = fake.recorded[gate];
+    ck_assert(fake_drain(&fake));
+    ck_assert_int_eq(operate(&one, 1, 1, false), 0);
+    ck_assert_int_eq(fake.ops.event_destroy(&fake, gate), 0);
+    fake_cache_stop(&fake, cache);
+}
+END_TEST
+
+/*
+ * While an open operation waits, an operation of a fourth stream is linked and moves nothing: it comes after
+ * nothing but what its slot's last owner has queued. The gate is then opened, and both are right.
+ */
+static void linked_beside(uint64_t gate)
+{
+    uint64_t linked = cache_statistics(cache)->linked_operations, slots = fake.slots_live;
+
+    ck_assert_int_eq(operate(&three, 0, 0, true), 0);
+    make(&four.buffer[0], 2 * FRAME - 4096);
+    ck_assert_int_eq(operate(&four, 0, 1, false), 0);
+    ck_assert_uint_gt(cache_statistics(cache)->linked_operations, linked);
+    ck_assert_uint_eq(fake.slots_live, slots); /* it is the one that was given back */
+    (void)fake_drain(&fake);
+    fake.done[gate] = fake.recorded[gate];
+    ck_assert(fake_drain(&fake));
+    ck_assert_int_eq(operate(&four, 0, 1, false), 0);
+    ck_assert_int_eq(fake.ops.event_destroy(&fake, gate), 0);
+    fake_cache_stop(&fake, cache);
+}
+
+START_TEST(a_slot_is_still_copied_into)
+{
+    uint64_t gate;
+
+    start(4, 8, false, 3);
+    make(&one.buffer[0], 2 * FRAME);
+    gate = gate_shut(one.stream);
+    ck_assert_int_eq(operate(&one, 0, 1, false), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        make(&two.buffer[i], 2 * FRAME);
+        ck_assert_int_eq(operate(&two, i, 1, false), 0);
+    }
+    ck_assert_uint_gt(cache_statistics(cache)->evictions, 0); /* the copy out stands behind the gate */
+    drop(&one, &one.buffer[0]);
+    linked_beside(gate);
+}
+END_TEST
+
+START_TEST(a_slot_is_still_copied_from)
+{
+    uint64_t gate;
+
+    start(4, 12, false, 3);
+    make(&one.buffer[0], 2 * FRAME);
+    ck_assert_int_eq(operate(&one, 0, 1, false), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        make(&two.buffer[i], 2 * FRAME);
+        ck_assert_int_eq(operate(&two, i, 1, false), 0);
+    }
+    ck_assert(fake_drain(&fake)); /* it is spilled */
+    gate = gate_shut(two.stream);
+    ck_assert_int_eq(operate(&two, 0, 2, false), 0);
+    ck_assert_int_eq(operate(&one, 0, 1, false), 0); /* the copy in stands behind one of those */
+    drop(&one, &one.buffer[0]);
+    linked_beside(gate);
+}
+END_TEST
+
 /* Without handles, out of memory as before, and nothing was begun. */
 START_TEST(unlinked_is_refused)
 {
@@ -285,6 +373,9 @@ int main(void)
     tcase_add_loop_test(one_case, others_go_on, 0, 2);
     tcase_add_test(one_case, kept_slots_are_found);
     tcase_add_loop_test(one_case, a_slot_has_had_an_owner, 0, 2);
+    tcase_add_loop_test(one_case, a_slot_is_still_read, 0, 2);
+    tcase_add_test(one_case, a_slot_is_still_copied_into);
+    tcase_add_test(one_case, a_slot_is_still_copied_from);
     tcase_add_test(one_case, unlinked_is_refused);
     suite_add_tcase(suite, one_case);
     srunner_run_all(runner, CK_NORMAL);
