@@ -74,8 +74,8 @@ void check_threads(const char *text, uint32_t grid, uint32_t block, uint32_t (*e
     "%rd0;\n"                                                                                                \
     "add.u64 %in, %in, %rd0;\n" body "\nst.global.u32 [%out], %x;\nret;\n}\n"
 
-/* Runs the suites once for each set of vector instructions that the machine has; the process's exit status.
- */
+/* Runs the suites once for each set of vector instructions that the machine has, with SCHEDULE=one for the
+ * last of them; the process's exit status. */
 int run_at_all_levels(Suite *(*make)(void));
 
 double as_f64(uint64_t bits);
