@@ -132,6 +132,9 @@ static void be_modest(const struct request *request)
     rlim_t seconds = (rlim_t)(1.25 * request->seconds) + 2;
     struct rlimit processor = {seconds, seconds};
 
+#ifdef __SANITIZE_ADDRESS__ /* which reserves addresses for all memory that there might be */
+    memory.rlim_cur = memory.rlim_max = RLIM_INFINITY;
+#endif
     (void)close_range(3, ~0U, 0);
     (void)setpriority(PRIO_PROCESS, 0, 19);
     (void)sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
