@@ -237,6 +237,29 @@ static int read_copy(struct reader *reader, struct tape_event *event)
     return take_touches(reader, event);
 }
 
+static int read_recording(struct reader *reader, struct tape_event *event)
+{
+    struct tape *tape = reader->tape;
+    int error = take_stream(reader, event);
+    uint64_t number;
+
+    if (error)
+        return error;
+    if (!take_number(reader, UINT32_MAX, &number))
+        return refuse(reader, "a recording's number is missing");
+    if (event->kind == TAPE_AFTER) {
+        if (number >= tape->recordings)
+            return refuse(reader, "recording %llu is waited for before it is made",
+                          (unsigned long long)number);
+        event->back = tape->recordings - (uint32_t)number;
+        return 0;
+    }
+    if (number != tape->recordings)
+        return refuse(reader, "recording %llu is out of order", (unsigned long long)number);
+    tape->recordings++;
+    return 0;
+}
+
 static int read_event(struct reader *reader, char kind)
 {
     struct tape *tape = reader->tape;
@@ -262,6 +285,10 @@ static int read_event(struct reader *reader, char kind)
         error = take_stream(reader, &event);
         if (!error)
             error = take_touches(reader, &event);
+        break;
+    case TAPE_RECORD:
+    case TAPE_AFTER:
+        error = read_recording(reader, &event);
         break;
     case TAPE_HOST_FUNCTION:
     case TAPE_MARK:

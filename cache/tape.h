@@ -28,7 +28,9 @@ enum tape_kind {
     TAPE_COPY = 'c',
     TAPE_MEMSET = 'm',
     TAPE_HOST_FUNCTION = 'h',
-    TAPE_MARK = 'v', /* an event is recorded in the stream, or waited for */
+    TAPE_RECORD = 'r', /* an event is recorded in the stream */
+    TAPE_AFTER = 'q',  /* the stream waits for what was recorded */
+    TAPE_MARK = 'v',   /* the stream waits for an event, it is not known for what of it */
     TAPE_SUBMIT =
         's', /* a call by which the job could notice that operations of a stream are held, or of any */
     TAPE_WAIT = 'w', /* the same, and the host waits for the stream, or all */
@@ -68,6 +70,9 @@ void tape_write_copy(struct tape_writer *writer, uint32_t stream, enum tape_copy
 void tape_write_memset(struct tape_writer *writer, uint32_t stream, const struct tape_touch *touches,
                        unsigned count);
 void tape_write_host_function(struct tape_writer *writer, uint32_t stream);
+/* recording: numbered from 0, in the order they are written. */
+void tape_write_record(struct tape_writer *writer, uint32_t stream, uint32_t recording);
+void tape_write_after(struct tape_writer *writer, uint32_t stream, uint32_t recording);
 void tape_write_mark(struct tape_writer *writer, uint32_t stream);
 void tape_write_submit(struct tape_writer *writer, uint32_t stream);
 void tape_write_wait(struct tape_writer *writer, uint32_t stream);
@@ -80,6 +85,7 @@ struct tape_event {
     union {
         uint32_t id;   /* alloc, free */
         uint32_t name; /* launch, open, other */
+        uint32_t back; /* after: the last recording ahead of it is 1, the one before 2, and so on */
     };
     enum tape_copy form;
     bool blocking;
@@ -98,6 +104,7 @@ struct tape {
     char **names;
     uint32_t name_count, name_capacity;
     uint32_t streams, launches; /* launches: events of the kinds launch, open and other */
+    uint32_t recordings;
 };
 
 /*

@@ -24,13 +24,18 @@ static bool names_birth(const struct tape_event *event)
     return event->kind == TAPE_ALLOC || event->kind == TAPE_FREE;
 }
 
-static uint32_t births_in(const struct tape *tape, uint32_t from, uint32_t until)
+static uint32_t events_in(const struct tape *tape, uint32_t from, uint32_t until, enum tape_kind kind)
 {
-    uint32_t births = 0;
+    uint32_t events = 0;
 
     for (uint32_t i = from; i < until; i++)
-        births += tape->events[i].kind == TAPE_ALLOC;
-    return births;
+        events += tape->events[i].kind == kind;
+    return events;
+}
+
+static uint32_t births_in(const struct tape *tape, uint32_t from, uint32_t until)
+{
+    return events_in(tape, from, until, TAPE_ALLOC);
 }
 
 /* What a birth named in the last round is `times' rounds later, by what was named in its place a round
@@ -47,7 +52,7 @@ static bool renamed(uint32_t before, uint32_t id, uint32_t births, uint32_t time
 static bool compared(const struct tape_event *event)
 {
     return event->kind != TAPE_SUBMIT && event->kind != TAPE_WAIT && event->kind != TAPE_HOST_FUNCTION &&
-           event->kind != TAPE_MARK;
+           event->kind != TAPE_RECORD && event->kind != TAPE_AFTER && event->kind != TAPE_MARK;
 }
 
 /* Copies of an array's last part are going to be appended. */
@@ -151,7 +156,25 @@ static void repeat_event(struct tape *tape, uint32_t before, struct tape_event e
         tape->touches[tape->touch_count++] = touch;
     }
     tape->launches += tape_is_launch(event.kind);
+    tape->recordings += event.kind == TAPE_RECORD;
     tape->events[tape->event_count++] = event;
+}
+
+/*
+ * What a stream waits for is named by how long ago it was recorded, and so is right a round later, too;
+ * unless it was recorded once, before the last two rounds: then it has long been passed.
+ */
+static void forget_old(struct tape *tape, uint32_t a, uint32_t b, uint32_t end)
+{
+    uint32_t recordings = events_in(tape, a, b, TAPE_RECORD);
+
+    for (uint32_t i = b; i < end; i++) {
+        struct tape_event *event = &tape->events[i];
+
+        recordings += event->kind == TAPE_RECORD;
+        if (event->kind == TAPE_AFTER && event->back > recordings)
+            *event = (struct tape_event){.kind = TAPE_MARK, .stream = event->stream, .duration = -1};
+    }
 }
 
 int tape_repeat(struct tape *tape, uint32_t period, uint32_t times)
@@ -178,6 +201,8 @@ int tape_repeat(struct tape *tape, uint32_t period, uint32_t times)
         error = -EINVAL;
     if (!error) {
         memcpy(behind, tape->events + end, (count - end) * sizeof *behind);
+        tape->recordings -= events_in(tape, end, count, TAPE_RECORD);
+        forget_old(tape, a, b, end);
         /* What comes behind the last round began the round before: frees, without which contents would not be
          * dead. */
         for (uint32_t i = end; i < count; i++)

@@ -153,6 +153,22 @@ void tape_write_host_function(struct tape_writer *writer, uint32_t stream)
     end_event(writer);
 }
 
+void tape_write_record(struct tape_writer *writer, uint32_t stream, uint32_t recording)
+{
+    put_char(writer, TAPE_RECORD);
+    put_stream(writer, stream);
+    put_number(writer, recording);
+    end_event(writer);
+}
+
+void tape_write_after(struct tape_writer *writer, uint32_t stream, uint32_t recording)
+{
+    put_char(writer, TAPE_AFTER);
+    put_stream(writer, stream);
+    put_number(writer, recording);
+    end_event(writer);
+}
+
 void tape_write_mark(struct tape_writer *writer, uint32_t stream)
 {
     put_char(writer, TAPE_MARK);

@@ -170,7 +170,9 @@ static CUresult submit_both(CUstream stream, bool per_thread, CUevent event)
 
 #define SUBMIT_BOTH(stream, per_thread) submit_both(stream, per_thread, event)
 
-WAIT_HOOKS(cuStreamWaitEvent, trace_mark, !flags && window_hold_wait(stream, event, &status), SUBMIT_BOTH,
+#define TRACE_AFTER(stream, per_thread) trace_after(event, stream, per_thread)
+
+WAIT_HOOKS(cuStreamWaitEvent, TRACE_AFTER, !flags && window_hold_wait(stream, event, &status), SUBMIT_BOTH,
            behind_event(event), (CUstream stream, CUevent event, unsigned flags), (stream, event, flags))
 
 #define RECORD_HOOK(symbol, per_thread, hold, parameters, arguments)                                         \
@@ -178,7 +180,7 @@ WAIT_HOOKS(cuStreamWaitEvent, trace_mark, !flags && window_hold_wait(stream, eve
     {                                                                                                        \
         CUresult before, status;                                                                             \
                                                                                                              \
-        TRACE(trace_mark(stream, per_thread));                                                               \
+        TRACE(trace_record(event, stream, per_thread));                                                      \
         if (!(per_thread) && shim_active() && (hold) && window_hold_record(event, stream, &status))          \
             return status;                                                                                   \
         before = submit_both(stream, per_thread, event);                                                     \

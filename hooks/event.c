@@ -2,6 +2,7 @@
  * event.c - what a job asks of an event, which may be recorded in the window's tail and not yet in the
  * driver: then it goes there first.
  */
+#include "hooks/trace.h"
 #include "hooks/window.h"
 
 /* While it is on its way the answer is known, and who asks is not to wait for room with somebody else. */
@@ -43,6 +44,7 @@ EVENT_HOOK(cuEventElapsedTime_v2, (float *milliseconds, CUevent start, CUevent e
 /* Forgotten before the driver says that it is gone: its handle may be another's at once. */
 static CUresult submit_and_forget(CUevent event)
 {
+    TRACE(trace_event_gone(event));
     window_event_gone(event);
     return window_submit_event(event);
 }

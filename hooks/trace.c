@@ -21,6 +21,12 @@ struct stream_number {
     UT_hash_handle hh;
 };
 
+struct recording {
+    CUevent event;
+    uint32_t number; /* of the last time it was recorded */
+    UT_hash_handle hh;
+};
+
 struct name {
     uint32_t number;
     UT_hash_handle hh;
@@ -35,7 +41,8 @@ static struct tape_writer writer;
 static struct birth *live; /* by address */
 static struct stream_number *streams;
 static struct name *names;
-static uint32_t births, stream_count, name_count;
+static struct recording *recordings; /* by event */
+static uint32_t births, stream_count, name_count, recording_count;
 static bool submitted; /* the last line says so: a second of the same stream says nothing new */
 static uint32_t submitted_stream;
 
@@ -309,13 +316,63 @@ void trace_submit(const CUstream *stream, bool per_thread)
     pthread_mutex_unlock(&lock);
 }
 
-void trace_mark(CUstream stream, bool per_thread)
+/* With the lock. */
+static struct recording *recording_of(CUevent event)
 {
+    struct recording *entry;
+
+    HASH_FIND_PTR(recordings, &event, entry);
+    return entry;
+}
+
+void trace_record(CUevent event, CUstream stream, bool per_thread)
+{
+    struct recording *entry;
+
     if (capture_graph(stream, per_thread) || !enter())
         return;
-    if (births)
-        tape_write_mark(&writer, stream_of(stream_key_of(stream, per_thread)));
+    entry = recording_of(event);
+    if (!entry && (entry = malloc(sizeof *entry))) {
+        entry->event = event;
+        HASH_ADD_PTR(recordings, event, entry);
+    }
+    if (entry) {
+        entry->number = recording_count++;
+        tape_write_record(&writer, stream_of(stream_key_of(stream, per_thread)), entry->number);
+    } else {
+        stop(-ENOMEM);
+    }
     leave();
+}
+
+void trace_after(CUevent event, CUstream stream, bool per_thread)
+{
+    struct recording *entry;
+    uint32_t number;
+
+    if (capture_graph(stream, per_thread) || !enter())
+        return;
+    number = stream_of(stream_key_of(stream, per_thread));
+    entry = recording_of(event);
+    if (entry)
+        tape_write_after(&writer, number, entry->number);
+    else if (births)
+        tape_write_mark(&writer, number);
+    leave();
+}
+
+void trace_event_gone(CUevent event)
+{
+    struct recording *entry;
+
+    if (!enter())
+        return;
+    entry = recording_of(event);
+    if (entry) {
+        HASH_DEL(recordings, entry);
+        free(entry);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 void trace_host_function(CUstream stream, bool per_thread)

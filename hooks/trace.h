@@ -42,7 +42,10 @@ void trace_memset(uint64_t dst, CUstream stream);
 void trace_submit(const CUstream *stream, bool per_thread);
 /* An event is recorded in the stream or waited for; a host function is queued. Not recorded while it
  * captures. */
-void trace_mark(CUstream stream, bool per_thread);
+void trace_record(CUevent event, CUstream stream, bool per_thread);
+void trace_after(CUevent event, CUstream stream, bool per_thread);
+/* Before it is destroyed: its handle may be another's at once. */
+void trace_event_gone(CUevent event);
 void trace_host_function(CUstream stream, bool per_thread);
 /* As trace_submit, and it returns when the stream has done all it has, every stream if NULL. */
 void trace_wait(const CUstream *stream, bool per_thread);

@@ -20,13 +20,18 @@ struct replay {
     uint32_t operations_before, operations_after; /* arrivals.operations, as the counts below */
     uint64_t *addresses;                          /* by birth */
     uint64_t *streams;                            /* the tape's to the simulation's */
-    uint32_t launches;                            /* submitted */
-    uint32_t prologue;                            /* launches before the first round */
+    uint32_t *recordings; /* by number: the simulation's, UINT32_MAX while it is held */
+    uint32_t recorded;    /* of them, those that have been played */
+    uint32_t launches;    /* submitted */
+    uint32_t prologue;    /* launches before the first round */
     uint32_t marks;
     struct statistics before; /* when the first round that counts began */
     struct simulation_counts counts_before, counts_after;
     struct statistics after;
-    uint32_t *held; /* events */
+    struct {
+        uint32_t event;
+        uint32_t recording; /* that it makes or waits for */
+    } * held;
     uint32_t held_count;
     bool tail; /* of what is held, as hooks/window.h says */
     struct cache_planned_op *ops;
@@ -230,7 +235,22 @@ static int host_function(struct replay *replay, const struct tape_event *event)
 /* What a window may have in its tail besides frees. */
 static bool of_tail(const struct tape_event *event)
 {
-    return event->kind == TAPE_MARK || event->kind == TAPE_HOST_FUNCTION;
+    return event->kind == TAPE_RECORD || event->kind == TAPE_AFTER || event->kind == TAPE_MARK ||
+           event->kind == TAPE_HOST_FUNCTION;
+}
+
+/* An event, with the recording that it makes or waits for. */
+static int tail_event(struct replay *replay, const struct tape_event *event, uint32_t recording)
+{
+    uint64_t stream = replay->streams[event->stream];
+
+    if (event->kind == TAPE_HOST_FUNCTION)
+        return host_function(replay, event);
+    if (event->kind == TAPE_RECORD)
+        return simulation_record(replay->simulation, stream, &replay->recordings[recording]);
+    if (event->kind == TAPE_AFTER)
+        return simulation_after(replay->simulation, stream, replay->recordings[recording]);
+    return 0;
 }
 
 static int submit_held(struct replay *replay)
@@ -243,7 +263,7 @@ static int submit_held(struct replay *replay)
     replay->held_count = 0;
     replay->tail = false;
     for (uint32_t i = 0; i < count; i++) {
-        const struct tape_event *event = &replay->tape->events[replay->held[i]];
+        const struct tape_event *event = &replay->tape->events[replay->held[i].event];
         bool is_free = event->kind == TAPE_FREE;
 
         if (of_tail(event))
@@ -259,11 +279,11 @@ static int submit_held(struct replay *replay)
     simulation_host(replay->simulation, MACHINE_HOST_PLAN * (double)planned);
     cache_window_begin(replay->cache, replay->ops, planned);
     for (uint32_t i = 0; i < count && !error; i++) {
-        const struct tape_event *event = &replay->tape->events[replay->held[i]];
+        const struct tape_event *event = &replay->tape->events[replay->held[i].event];
 
-        if (event->kind == TAPE_HOST_FUNCTION) {
-            error = host_function(replay, event);
-        } else if (!of_tail(event)) {
+        if (of_tail(event)) {
+            error = tail_event(replay, event, replay->held[i].recording);
+        } else {
             cache_window_step(replay->cache, step);
             error = submit_one(replay, event, replay->ops[step++].touches);
         }
@@ -277,19 +297,24 @@ static int submit_held(struct replay *replay)
 static bool stream_held(const struct replay *replay, uint32_t stream)
 {
     for (uint32_t i = 0; i < replay->held_count; i++)
-        if (stream == TAPE_NO_STREAM || replay->tape->events[replay->held[i]].stream == stream)
+        if (stream == TAPE_NO_STREAM || replay->tape->events[replay->held[i].event].stream == stream)
             return true;
     return false;
 }
 
+static bool is_held(const struct replay *replay, uint32_t recording)
+{
+    return replay->recordings[recording] == UINT32_MAX;
+}
+
 /* What can be held, and frees behind it. */
-static bool may_hold(const struct replay *replay, const struct tape_event *event)
+static bool may_hold(const struct replay *replay, const struct tape_event *event, uint32_t recording)
 {
     if (!replay->config->window || !cache_under_pressure(replay->cache))
         return false;
-    if (of_tail(event)) /* which event is waited for is not in the tape: in a tail the one that is recorded
-                           there */
-        return replay->tail || stream_held(replay, event->stream);
+    if (of_tail(event))
+        return stream_held(replay, event->stream) ||
+               (event->kind == TAPE_AFTER && is_held(replay, recording));
     if (event->kind == TAPE_FREE) /* with nothing held there is nothing to stay behind of */
         return event->stream != TAPE_NO_STREAM && stream_held(replay, event->stream);
     return holdable(event) && !replay->tail;
@@ -345,11 +370,15 @@ static int alloc_now(struct replay *replay, const struct tape_event *event)
 static int play(struct replay *replay, uint32_t index)
 {
     const struct tape_event *event = &replay->tape->events[index];
-    uint32_t held;
+    uint32_t held, recording = 0;
     int error;
 
     if (event->kind == TAPE_ALLOC)
         return alloc_now(replay, event);
+    if (event->kind == TAPE_RECORD)
+        recording = replay->recorded++;
+    if (event->kind == TAPE_AFTER)
+        recording = replay->recorded - event->back;
     if (event->kind == TAPE_FREE)
         simulation_host(replay->simulation, MACHINE_HOST_ALLOC);
     else if (event->kind != TAPE_SUBMIT && event->kind != TAPE_WAIT)
@@ -359,17 +388,21 @@ static int play(struct replay *replay, uint32_t index)
         if (error)
             return error;
     }
-    if (may_hold(replay, event)) {
+    if (may_hold(replay, event, recording)) {
         replay->tail |= of_tail(event);
         error = touches_add(replay, event);
-        replay->held[replay->held_count++] = index;
+        replay->held[replay->held_count].event = index;
+        replay->held[replay->held_count++].recording = recording;
         return error || replay->held_count < replay->config->window ? error : submit_held(replay);
     }
-    error = stream_held(replay, event->stream) ? submit_held(replay) : 0;
-    if (error || event->kind == TAPE_SUBMIT || event->kind == TAPE_MARK)
+    if (stream_held(replay, event->stream) || (event->kind == TAPE_AFTER && is_held(replay, recording)))
+        error = submit_held(replay);
+    else
+        error = 0;
+    if (error || event->kind == TAPE_SUBMIT)
         return error;
-    if (event->kind == TAPE_HOST_FUNCTION)
-        return host_function(replay, event);
+    if (of_tail(event))
+        return tail_event(replay, event, recording);
     if (event->kind == TAPE_WAIT) {
         if (event->stream == TAPE_NO_STREAM)
             return simulation_drain_all(replay->simulation) ? 0 : -EIO;
@@ -473,11 +506,15 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
     replay.prologue = tape->launches - about->rounds * about->period;
     replay.addresses = calloc(tape->births + 1, sizeof *replay.addresses);
     replay.streams = calloc(tape->streams + 1, sizeof *replay.streams);
+    replay.recordings = malloc((tape->recordings + 1) * sizeof *replay.recordings);
     replay.held = malloc((config->window + 1) * sizeof *replay.held);
     replay.ops = malloc((config->window + 1) * sizeof *replay.ops);
-    error = replay.addresses && replay.streams && replay.held && replay.ops ? 0 : -ENOMEM;
-    if (!error)
+    error =
+        replay.addresses && replay.streams && replay.recordings && replay.held && replay.ops ? 0 : -ENOMEM;
+    if (!error) {
+        memset(replay.recordings, 0xff, (tape->recordings + 1) * sizeof *replay.recordings);
         error = simulation_create(&machine, &replay.simulation);
+    }
     if (!error)
         error = cache_create(simulation_ops(replay.simulation), &cache, &replay.cache);
     if (!error)
@@ -503,6 +540,7 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
     arrivals_free(&replay.arrivals);
     free(replay.addresses);
     free(replay.streams);
+    free(replay.recordings);
     free(replay.held);
     free(replay.ops);
     free(replay.touches);

@@ -93,7 +93,7 @@ static bool stream_pump(struct simulation *simulation, struct stream *stream)
                 stream->stalled = true;
                 return news;
             }
-            if (stream->stalled && !stream->own)
+            if (stream->stalled && !stream->own && !op->job)
                 simulation->stream_stalled += simulation->device - stream->since;
             stream->stalled = false;
             if (!op->in && simulation->events[op->number].time > stream->ready)

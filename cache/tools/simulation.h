@@ -38,6 +38,10 @@ int simulation_stream(struct simulation *simulation, uint64_t *stream);
 /* The job's operations; a copy takes the engine of its direction. */
 int simulation_kernel(struct simulation *simulation, uint64_t stream, double duration);
 int simulation_transfer(struct simulation *simulation, uint64_t stream, bool in, uint64_t size);
+/* An event of the job's is recorded, and a stream of its waits for that; what these cost the host is the
+ * caller's to say. Such a wait is the job's own: no stall. */
+int simulation_record(struct simulation *simulation, uint64_t stream, uint32_t *recording);
+int simulation_after(struct simulation *simulation, uint64_t stream, uint32_t recording);
 
 /* The host works for so long. */
 void simulation_host(struct simulation *simulation, double duration);
@@ -47,7 +51,7 @@ bool simulation_drain(struct simulation *simulation, uint64_t stream);
 bool simulation_drain_all(struct simulation *simulation);
 
 struct simulation_counts {
-    double stream_stalled;    /* the job's streams waited, with work behind */
+    double stream_stalled;    /* the job's streams waited for the cache, with work behind */
     double host_waited;       /* the host waited for the device */
     double in_busy, out_busy; /* the engines worked */
     double in_bytes, out_bytes;

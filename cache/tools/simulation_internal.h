@@ -18,6 +18,7 @@ enum op_kind { OP_KERNEL, OP_COPY, OP_RECORD, OP_WAIT, OP_MARK, OP_WATCH };
 struct op {
     enum op_kind kind;
     bool in;         /* copy; wait: for copies of the cache's to the device */
+    bool job;        /* wait: the job's */
     uint32_t number; /* event, mark, watch; copy of the cache's to the device: from 1 */
     uint32_t version;
     double amount; /* nanoseconds, bytes; watch: when it was queued */

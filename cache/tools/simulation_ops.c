@@ -163,27 +163,49 @@ static int sim_event_destroy(void *ctx, uint64_t event)
     return 0;
 }
 
-static int sim_event_record(void *ctx, uint64_t event, uint64_t stream)
+static int record(struct simulation *simulation, uint64_t event, uint64_t stream)
 {
-    struct simulation *simulation = ctx;
     uint32_t version = ++simulation->events[event].recorded;
 
-    cost(simulation, MACHINE_HOST_EVENT);
     simulation->events[event].in = simulation->stream[stream].in;
     return simulation_enqueue(simulation, stream,
                               &(struct op){.kind = OP_RECORD, .number = (uint32_t)event, .version = version});
 }
 
-static int sim_stream_wait(void *ctx, uint64_t stream, uint64_t event)
+static int wait_for(struct simulation *simulation, uint64_t stream, uint64_t event, bool job)
 {
-    struct simulation *simulation = ctx;
-
-    cost(simulation, MACHINE_HOST_WAIT);
     return simulation_enqueue(simulation, stream,
                               &(struct op){.kind = OP_WAIT,
                                            .in = simulation->events[event].in,
+                                           .job = job,
                                            .number = (uint32_t)event,
                                            .version = simulation->events[event].recorded});
+}
+
+static int sim_event_record(void *ctx, uint64_t event, uint64_t stream)
+{
+    cost(ctx, MACHINE_HOST_EVENT);
+    return record(ctx, event, stream);
+}
+
+static int sim_stream_wait(void *ctx, uint64_t stream, uint64_t event)
+{
+    cost(ctx, MACHINE_HOST_WAIT);
+    return wait_for(ctx, stream, event, false);
+}
+
+int simulation_record(struct simulation *simulation, uint64_t stream, uint32_t *recording)
+{
+    uint64_t event = 0;
+    int error = sim_event_create(simulation, &event);
+
+    *recording = (uint32_t)event;
+    return error ? error : record(simulation, event, stream);
+}
+
+int simulation_after(struct simulation *simulation, uint64_t stream, uint32_t recording)
+{
+    return wait_for(simulation, stream, recording, true);
 }
 
 static int sim_event_query(void *ctx, uint64_t event)

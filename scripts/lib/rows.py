@@ -88,7 +88,7 @@ class Job:
         self.tape = load_tape(self.record, self.scale)
         work = bound_program.Round(self.tape)
         self.live, self.largest, self.compute = bound_program.live_bytes(self.tape), work.largest, work.compute * 1e-9
-        self.launches, self.rounds = work.length, self.tape.rounds
+        self.launches, self.rounds, self.inputs = work.length, self.tape.rounds, bool(work.inputs)
         self.kept = sum(self.tape.sizes[birth] for birth, _, _ in work.kept)  # bytes a round that are freed late
         self.moments = max(144, self.launches // 10)  # of a bound that takes seconds
 
@@ -174,7 +174,7 @@ def bound_of(machine, slots=None, told=False):
     job = machine.job
     if machine.hbm < job.largest:
         return {}
-    if machine.hbm >= job.live:  # nothing has to move
+    if machine.hbm >= job.live and not job.inputs:  # nothing has to move
         return {"bound_seconds": job.compute, "slots": 0, "refinement": 0.0}
     options = [*machine.options(), "--slots", str(slots), *(["--told"] if told else [])]
 

@@ -96,6 +96,25 @@ def own_input(path):
     check(f"a job's own input, hidden: {result}", close(result["bound_seconds"], 2e-3))
 
 
+def ordered_input(path):
+    """The same with HBM to spare, and the copy ordered behind the first launch of the round before, or behind its second, by events: then
+    nothing runs beside it."""
+    for behind in (0, 1):
+        lines = ["a 0 8388608"]
+        for birth in range(1, 7):
+            lines += [f"a {birth} 8388608", f"q 1 {birth - 2}"] if birth > 1 else [f"a {birth} 8388608"]
+            lines += [f"c 1 i 8388608 {birth}w", f"l 0 0 1000000 0 {birth}r", f"f {birth} 0"]
+            lines += ["l 0 1 1000000 0", f"r 0 {birth - 1}"] if behind else [f"r 0 {birth - 1}", "l 0 1 1000000 0"]
+            lines.append("s 0")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("\n".join(["hbmspill-trace 1", "n 0 first", "n 1 second", *lines, f"e {len(lines)}"]) + "\n")
+        for rate in (4, 16):
+            took = 8 * MIB / (rate * 1e9)
+            result = bound(path, "--hbm", "64M", "--link", f"{rate},8")
+            wanted = 2e-3 + took if behind else max(2e-3, 1e-3 + took)
+            check(f"an input behind launch {behind} at {rate} GB/s: {result}", close(result["bound_seconds"], wanted))
+
+
 def told(path):
     """8 MiB that last, used all the time, and 8 MiB for each of two launches, in 16 MiB: nothing has to move, but where it is told too
     late that the first launch's are dead: then they leave in between. Told ahead of the next wait is told at once."""
@@ -185,6 +204,7 @@ def main():
     with tempfile.NamedTemporaryFile(suffix=".trace") as file:
         by_hand(file.name)
         own_input(file.name)
+        ordered_input(file.name)
         told(file.name)
         damaged(file.name)
         device_record(file.name)

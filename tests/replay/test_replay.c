@@ -50,6 +50,43 @@ static void make_loop(uint32_t access, int64_t duration)
     unlink(path);
 }
 
+/*
+ * Each round: 40 MiB from the host on a stream of their own, behind all that computes where `behind'; a
+ * kernel of 2 ms that reads them, once they are there; a kernel of 10 ms that does not.
+ */
+static void make_input(bool behind)
+{
+    static struct tape_writer writer;
+    char path[] = "replay.XXXXXX", why[200] = "";
+    int fd = mkstemp(path);
+    uint32_t recordings = 0;
+    uint64_t line;
+
+    ck_assert_int_ge(fd, 0);
+    tape_write_begin(&writer, fd);
+    tape_write_name(&writer, 0, "reads it");
+    tape_write_name(&writer, 1, "does not");
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        const struct tape_touch input = {round, TAPE_READ};
+
+        tape_write_alloc(&writer, round, 40 * MIB);
+        if (behind) {
+            tape_write_record(&writer, 0, recordings);
+            tape_write_after(&writer, 1, recordings++);
+        }
+        tape_write_copy(&writer, 1, TAPE_TO_DEVICE, false, 40 * MIB, &(struct tape_touch){round, TAPE_WRITE},
+                        1);
+        tape_write_record(&writer, 1, recordings);
+        tape_write_after(&writer, 0, recordings++);
+        tape_write_launch(&writer, TAPE_LAUNCH, 0, 0, 2000000, &input, 1);
+        tape_write_launch(&writer, TAPE_LAUNCH, 0, 1, 10000000, NULL, 0);
+    }
+    ck_assert_int_eq(tape_write_end(&writer), 0);
+    close(fd);
+    ck_assert_msg(tape_read(path, &tape, &line, why, sizeof why) == 0, "%s", why);
+    unlink(path);
+}
+
 static struct replay_config machine(uint64_t hbm)
 {
     return (struct replay_config){.link = {10e9, 10e9, 10e9, 10e9},
@@ -93,6 +130,26 @@ START_TEST(test_everything_fits)
     ck_assert(equal(result.round, SIX * 100000.0));
     ck_assert_uint_eq(result.statistics.evictions, 0);
     tape_free(tape);
+}
+END_TEST
+
+/* What the job orders by its own events stays ordered, and is no stall; what it does not order runs side by
+ * side. */
+START_TEST(test_own_order)
+{
+    struct replay_config config = machine(512 * MIB);
+    double copy = 40.0 * MIB / 10e9 * 1e9 + MACHINE_COPY_LATENCY;
+    struct replay_result result;
+    struct replay_tape about;
+
+    for (int behind = 0; behind < 2; behind++) {
+        make_input(behind);
+        ck_assert(replay_examine(tape, &config, &about));
+        ck_assert_int_eq(replay_run(tape, &about, &config, &result), 0);
+        ck_assert_msg(equal(result.round, 12e6 + (behind ? copy : 0)), "%f", result.round);
+        ck_assert(equal(result.stalled, 0));
+        tape_free(tape);
+    }
 }
 END_TEST
 
@@ -320,6 +377,7 @@ int main(void)
     int failed;
 
     tcase_add_test(all, test_everything_fits);
+    tcase_add_test(all, test_own_order);
     tcase_add_test(all, test_lru_misses_all_of_a_loop);
     tcase_add_test(all, test_clean_data_is_not_written_back);
     tcase_add_test(all, test_window_moves_less);

@@ -4,6 +4,7 @@
 #include "event.h"
 #include "capture.h"
 #include "clock.h"
+#include "record.h"
 
 CUresult cuEventCreate(CUevent *out, unsigned int flags)
 {
@@ -73,6 +74,7 @@ static CUresult record(CUevent event, CUstream handle, unsigned int flags)
             op_unref_locked(event->op);
         capture_event_forget_locked(event);
         event->op = op;
+        op->time.recording = record_recorded_locked(stream->id);
     }
 out:
     driver_release();
@@ -192,6 +194,8 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
                                completed" */
         struct work work = {.kind = WORK_EMPTY};
         result = stream_submit_locked(stream, &work, &event->op, 1, NULL);
+        if (result == CUDA_SUCCESS)
+            record_after_locked(stream->id, event->op->time.recording);
     }
 out:
     driver_release();

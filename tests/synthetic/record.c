@@ -27,7 +27,7 @@ struct text {
 
 static FILE *file;
 static struct record_line *first, **end = &first;
-static uint64_t births, events;
+static uint64_t births, events, recordings;
 static uint64_t waits_at = UINT64_MAX; /* events there were behind the last line that says the host waits */
 static char **names;
 static size_t name_count;
@@ -305,6 +305,29 @@ void record_done_locked(struct record_line *line, double ns)
     line->text = text.bytes;
     line->known = true;
     write_known();
+}
+
+/* ---- events ---- */
+
+uint64_t record_recorded_locked(uint64_t stream_id)
+{
+    struct text text = {0};
+    if (!file)
+        return 0;
+    events++;
+    add(&text, "r %zu %llu", number_of_stream(stream_id), (unsigned long long)recordings);
+    push(&text, NULL);
+    return ++recordings;
+}
+
+void record_after_locked(uint64_t stream_id, uint64_t recording)
+{
+    struct text text = {0};
+    if (!file || !recording)
+        return;
+    events++;
+    add(&text, "q %zu %llu", number_of_stream(stream_id), (unsigned long long)recording - 1);
+    push(&text, NULL);
 }
 
 /* ---- begin and end ---- */

@@ -65,13 +65,17 @@ static void write_sample(void)
     tape_write_wait(&writer, TAPE_NO_STREAM);
     tape_write_free(&writer, 0, 3);
     tape_write_free(&writer, 1, TAPE_NO_STREAM);
+    tape_write_record(&writer, 1, 0);
+    tape_write_record(&writer, 3, 1);
+    tape_write_after(&writer, 2, 0);
 }
 
 START_TEST(test_round_trip)
 {
     static const enum tape_kind kinds[] = {
-        TAPE_ALLOC,         TAPE_ALLOC, TAPE_LAUNCH, TAPE_OPEN,   TAPE_COPY, TAPE_COPY, TAPE_MEMSET,
-        TAPE_HOST_FUNCTION, TAPE_MARK,  TAPE_SUBMIT, TAPE_SUBMIT, TAPE_WAIT, TAPE_FREE, TAPE_FREE};
+        TAPE_ALLOC,  TAPE_ALLOC,         TAPE_LAUNCH, TAPE_OPEN,   TAPE_COPY,   TAPE_COPY,
+        TAPE_MEMSET, TAPE_HOST_FUNCTION, TAPE_MARK,   TAPE_SUBMIT, TAPE_SUBMIT, TAPE_WAIT,
+        TAPE_FREE,   TAPE_FREE,          TAPE_RECORD, TAPE_RECORD, TAPE_AFTER};
     struct tape *tape;
     const struct tape_event *event;
 
@@ -105,6 +109,9 @@ START_TEST(test_round_trip)
     ck_assert_uint_eq(event[10].stream, TAPE_NO_STREAM);
     ck_assert_uint_eq(event[12].stream, 3);
     ck_assert_uint_eq(event[13].stream, TAPE_NO_STREAM);
+    ck_assert_uint_eq(tape->recordings, 2);
+    ck_assert_uint_eq(event[15].stream, 3);
+    ck_assert(event[16].stream == 2 && event[16].back == 2);
     tape_free(tape);
     stop();
 }
@@ -188,6 +195,9 @@ static const struct {
     {"hbmspill-trace 1\nz 0\ne 1\n", "not known", 2},
     {"hbmspill-trace 1\na 0 16\nc 0 q 16 0\ne 2\n", "none of d, x, i, o", 3},
     {"hbmspill-trace 1\na 0 16 7\ne 1\n", "goes on oddly", 2},
+    {"hbmspill-trace 1\nr 0 1\ne 1\n", "out of order", 2},
+    {"hbmspill-trace 1\nr 0\ne 1\n", "recording's number", 2},
+    {"hbmspill-trace 1\nr 0 0\nq 0 1\ne 2\n", "before it is made", 3},
     {"hbmspill-trace 1\na 0 16\ne 2\n", "ends after 1 events", 3},
     {"hbmspill-trace 1\ne 0\na 0 16\n", "more text", 2},
 };
@@ -304,6 +314,41 @@ START_TEST(test_repeat_free_elsewhere)
 }
 END_TEST
 
+/* What a stream waits for was recorded in this round, or in the one before, or once at the beginning. */
+START_TEST(test_repeat_waits)
+{
+    static const uint32_t waits[3] = {1, 2, UINT32_MAX}; /* recordings back; the first of all */
+    struct tape *tape;
+    uint32_t period, rounds, recordings = 1, seen = 0;
+
+    start();
+    tape_write_name(&writer, 0, "step");
+    tape_write_alloc(&writer, 0, 4096);
+    tape_write_record(&writer, 1, 0);
+    for (unsigned round = 0; round < 4; round++) {
+        tape_write_record(&writer, 0, recordings++);
+        for (unsigned k = 0; k < 3; k++)
+            tape_write_after(&writer, 1, waits[k] == UINT32_MAX ? 0 : recordings - waits[k]);
+        tape_write_launch(&writer, TAPE_LAUNCH, 0, 0, 100, (struct tape_touch[]){{0, TAPE_WRITE}}, 1);
+    }
+    finish();
+    tape = read_whole();
+    ck_assert(tape_find_rounds(tape, &period, &rounds));
+    ck_assert_int_eq(tape_repeat(tape, period, 2), 0);
+    ck_assert_uint_eq(tape->recordings, 7);
+    for (uint32_t i = tape->event_count - 5; i < tape->event_count; i++) {
+        const struct tape_event *event = &tape->events[i];
+
+        if (event->kind == TAPE_AFTER)
+            ck_assert_uint_eq(event->back, waits[seen++]);
+        ck_assert(event->kind != TAPE_MARK || seen == 2); /* of what has been passed for long */
+    }
+    ck_assert_uint_eq(seen, 2);
+    tape_free(tape);
+    stop();
+}
+END_TEST
+
 /*
  * Rounds of a launch and two arrays from the host, given to the device in one order or the other: the last
  * one is repeated as it was.
@@ -363,6 +408,7 @@ int main(void)
     tcase_add_test(all, test_unreadable);
     tcase_add_test(all, test_full_device);
     tcase_add_test(all, test_rounds);
+    tcase_add_test(all, test_repeat_waits);
     tcase_add_test(all, test_repeat_in_any_order);
     tcase_add_test(all, test_repeat_free_elsewhere);
     suite_add_tcase(suite, all);
