@@ -22,6 +22,7 @@ struct replay {
     uint64_t *streams;                            /* the tape's to the simulation's */
     uint32_t *recordings; /* by number: the simulation's, UINT32_MAX while it is held */
     uint32_t recorded;    /* of them, those that have been played */
+    uint32_t *given;      /* by birth: the simulation's recording behind the job's last copy into it */
     uint32_t launches;    /* submitted */
     uint32_t prologue;    /* launches before the first round */
     uint32_t marks;
@@ -128,6 +129,32 @@ static int watch(struct replay *replay, const struct tape_event *event)
     return simulation_watch(replay->simulation, replay->streams[event->stream], number);
 }
 
+/*
+ * What uses an array that the job copies in comes behind the copy. Where no event says so the host knew that
+ * it was over, which is not in the tape.
+ */
+static int follow_copies(struct replay *replay, const struct tape_event *event)
+{
+    int error = 0;
+
+    for (uint32_t i = event->first; i < event->first + event->count && !error; i++) {
+        uint32_t *given = &replay->given[replay->tape->touches[i].id];
+
+        if (*given != UINT32_MAX)
+            error = simulation_after(replay->simulation, replay->streams[event->stream], *given);
+        *given = UINT32_MAX;
+    }
+    return error;
+}
+
+static int copied_in(struct replay *replay, const struct tape_event *event)
+{
+    if (event->kind != TAPE_COPY || event->form != TAPE_TO_DEVICE || !event->count)
+        return 0;
+    return simulation_record(replay->simulation, replay->streams[event->stream],
+                             &replay->given[replay->tape->touches[event->first].id]);
+}
+
 /* What the driver is given for an event, once its memory is in place. in_slot: one end, ours, is on the host.
  */
 static int forward(struct replay *replay, const struct tape_event *event, bool dst_in_slot, bool src_in_slot)
@@ -140,14 +167,18 @@ static int forward(struct replay *replay, const struct tape_event *event, bool d
 
     simulation_host(replay->simulation, MACHINE_HOST_LAUNCH);
     error = watch(replay, event);
+    if (!error)
+        error = follow_copies(replay, event);
     if (error)
         return error;
     if (event->kind == TAPE_COPY && from_host && to_host)
-        return simulation_kernel(replay->simulation, stream, (double)size * 1e9 / MACHINE_HOST_RATE);
-    if (event->kind == TAPE_COPY && from_host != to_host)
-        return simulation_transfer(replay->simulation, stream, from_host, size);
-    return simulation_kernel(replay->simulation, stream,
-                             replay_duration(replay->tape, event, replay->config));
+        error = simulation_kernel(replay->simulation, stream, (double)size * 1e9 / MACHINE_HOST_RATE);
+    else if (event->kind == TAPE_COPY && from_host != to_host)
+        error = simulation_transfer(replay->simulation, stream, from_host, size);
+    else
+        error = simulation_kernel(replay->simulation, stream,
+                                  replay_duration(replay->tape, event, replay->config));
+    return error ? error : copied_in(replay, event);
 }
 
 static const char *name_of(const struct replay *replay, const struct tape_event *event)
@@ -507,12 +538,16 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
     replay.addresses = calloc(tape->births + 1, sizeof *replay.addresses);
     replay.streams = calloc(tape->streams + 1, sizeof *replay.streams);
     replay.recordings = malloc((tape->recordings + 1) * sizeof *replay.recordings);
+    replay.given = malloc((tape->births + 1) * sizeof *replay.given);
     replay.held = malloc((config->window + 1) * sizeof *replay.held);
     replay.ops = malloc((config->window + 1) * sizeof *replay.ops);
     error =
-        replay.addresses && replay.streams && replay.recordings && replay.held && replay.ops ? 0 : -ENOMEM;
+        replay.addresses && replay.streams && replay.recordings && replay.given && replay.held && replay.ops
+            ? 0
+            : -ENOMEM;
     if (!error) {
         memset(replay.recordings, 0xff, (tape->recordings + 1) * sizeof *replay.recordings);
+        memset(replay.given, 0xff, (tape->births + 1) * sizeof *replay.given);
         error = simulation_create(&machine, &replay.simulation);
     }
     if (!error)
@@ -541,6 +576,7 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
     free(replay.addresses);
     free(replay.streams);
     free(replay.recordings);
+    free(replay.given);
     free(replay.held);
     free(replay.ops);
     free(replay.touches);
