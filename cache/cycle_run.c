@@ -195,6 +195,7 @@ static int operate(struct cycle_run *run, uint32_t round, uint32_t phase, double
             (void)run_copy_in(run, instance, 0, instance->pieces);
         start = instance->ready > start ? instance->ready : start;
     }
+    start = run->host > start ? run->host : start;
     if (stall)
         stall[phase] = start - run->compute;
     if (run->times)

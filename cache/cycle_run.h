@@ -63,6 +63,8 @@ struct colouring; /* colour.h */
 /*
  * The same with frames that are not alike: each piece wants that of its colour. A copy in waits for it while
  * who has it is where he wants to be, for so long as its operation does not need it; else any other will do.
+ * An address that is bound to another frame than before must not be in use: the host waits for that, and
+ * issues nothing meanwhile.
  * `times' is filled in. Either may be NULL: then all frames are alike, or nobody asks when.
  */
 int cycle_run_coloured(struct cycle_run *run, const struct schedule *schedule,

@@ -61,6 +61,7 @@ void run_frame_give(struct cycle_run *run, struct free_list *list, double ready,
     if (run->colouring) {
         run->holder[run->held[piece]] = COLOUR_NONE;
         run->ready[run->held[piece]] = ready;
+        run->unused[piece] = ready;
     } else {
         list_add(list, ready, 1);
     }
@@ -98,6 +99,11 @@ static double colour_take(struct cycle_run *run, uint32_t piece)
             run->cursor = run->cursor + 1 < run->frames ? run->cursor + 1 : 0;
         colour = run->cursor;
         run->displaced++;
+    }
+    if (run->held[piece] != COLOUR_NONE && run->held[piece] != colour) {
+        if (run->unused[piece] > run->host)
+            run->host = run->unused[piece];
+        run->host += COLOUR_REBIND;
     }
     run->holder[colour] = piece;
     run->held[piece] = colour;
@@ -188,6 +194,7 @@ static double engine_copy(struct cycle_run *run, unsigned which, double start, u
     double speed = engine->rate_both / engine->rate, other_speed = other->rate_both / other->rate;
     double now = start > engine->free ? start : engine->free;
 
+    now = run->host > now ? run->host : now;
     start = now;
     for (uint32_t i = other->copies > BUSY ? other->copies - BUSY : 0; i < other->copies && left > 0; i++) {
         const struct busy *busy = &other->busy[i % BUSY];

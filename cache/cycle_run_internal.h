@@ -77,7 +77,9 @@ struct cycle_run {
     /* With colours frames are not alike: the lists of free ones are empty. */
     const struct colouring *colouring; /* or NULL */
     const struct schedule *schedule;   /* that is run, or NULL */
-    uint32_t *home, *held;             /* by piece: the colour it wants now; the one it has */
+    uint32_t *home, *held;             /* by piece: the colour it wants now; the one it has or had last */
+    double *unused;                    /* by piece: since when nothing uses its binding to that */
+    double host;                       /* nothing is issued before: it waited for a binding */
     uint32_t *holder;                  /* by colour: the piece that has it, COLOUR_NONE: it is free */
     double *ready;                     /* by colour: when it is free */
     uint32_t cursor;                   /* where to look for any free one */

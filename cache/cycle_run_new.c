@@ -12,7 +12,7 @@ static void reset_colours(struct cycle_run *run)
     const struct colouring *colouring = run->colouring;
 
     for (uint32_t i = 0; i < run->piece_count; i++)
-        run->home[i] = COLOUR_NONE;
+        run->home[i] = run->held[i] = COLOUR_NONE;
     for (uint32_t i = 0; i < run->frames; i++) {
         run->holder[i] = COLOUR_NONE;
         run->ready[i] = 0;
@@ -51,7 +51,7 @@ void run_reset(struct cycle_run *run)
     run->engine[IN] = (struct engine){.rate = cycle->in * 1e-9, .rate_both = cycle->in_both * 1e-9};
     run->waiting_count = run->waiting_first = 0;
     run->cursor = run->displaced = 0;
-    run->compute = 0;
+    run->compute = run->host = 0;
     run->now = 0;
     for (uint32_t i = 0; i < run->piece_count; i++) {
         run->away[i] = true;
@@ -149,11 +149,12 @@ struct cycle_run *cycle_run_new(const struct cycle *cycle)
     run->waiting = calloc(run->waiting_mask + 1, sizeof *run->waiting);
     run->home = calloc(run->piece_count + 1, sizeof *run->home);
     run->held = calloc(run->piece_count + 1, sizeof *run->held);
+    run->unused = calloc(run->piece_count + 1, sizeof *run->unused);
     run->holder = calloc(run->frames + 1, sizeof *run->holder);
     run->ready = calloc(run->frames + 1, sizeof *run->ready);
     if (!run->instances || !run->away || !run->at || !run->deaths || !run->death_first ||
         !run->by_compute.ring || !run->by_copy.ring || !run->waiting || !run->home || !run->held ||
-        !run->holder || !run->ready)
+        !run->unused || !run->holder || !run->ready)
         goto no_memory;
     index_instances(run);
     return run;
@@ -179,6 +180,7 @@ void cycle_run_free(struct cycle_run *run)
     free(run->waiting);
     free(run->home);
     free(run->held);
+    free(run->unused);
     free(run->holder);
     free(run->ready);
     free(run);

@@ -73,6 +73,8 @@ static void give_gathered(struct cache *cache, struct segment *segment)
 {
     bool left = false;
 
+    segment->left = segment_uses(segment);
+    edges_merge(&segment->left, &segment->ready);
     for (unsigned i = 0; i < segment->pieces; i++) {
         struct binding *binding = &segment->piece[i];
 

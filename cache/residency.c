@@ -105,6 +105,7 @@ struct segment *residency_victim(struct cache *cache)
 static void give_frames(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
                         const struct edges *edges)
 {
+    segment->left = *edges;
     for (unsigned i = first; i < first + count; i++) {
         struct binding *binding = &segment->piece[i];
 

@@ -400,18 +400,22 @@ int segment_map(struct segments *segments, struct segment *segment, unsigned fir
     const struct device_ops *ops = segments->ops;
     struct edges uses = segment_uses(segment);
     unsigned i, run = first; /* pieces [run, i) are mapped and have no access yet */
+    bool gone;
     int error;
 
     edges_merge(&uses, &segment->ready); /* uses of former owners of the address are there */
-
     for (i = first; i < first + count; i++) {
         struct binding *binding = &segment->piece[i];
 
         if (!binding->frame || (!binding->bound && !binding->linked) ||
             (binding->bound == binding->frame && binding->accessible))
             continue;
-        /* cuMemUnmap does not reliably wait for running work: what used this address must have completed. */
-        if (!streams_completed(segments->frames->streams, &uses, wait, &error))
+        /*
+         * cuMemUnmap does not reliably wait for running work: what used this address must have completed. A
+         * piece without its frame is used by nobody, whatever is queued on the others.
+         */
+        gone = !binding->linked && binding->bound != binding->frame;
+        if (!streams_completed(segments->frames->streams, gone ? &segment->left : &uses, wait, &error))
             return error ? error : -EBUSY;
         error = binding_unmap(segments->frames, binding);
         if (error)

@@ -77,12 +77,14 @@ struct segment {
     bool fresh;         /* no operation was begun since it got its frames, or its address a new owner */
     struct edges ready; /* every operation comes after these; the mask ends the line */
 
-    uint64_t size;               /* a multiple of a frame's */
-    struct edges used_before;    /* the job's operations on its frames, less the newest */
-    unsigned slot_pins;          /* operations being submitted that use its slot */
-    bool listed_idle;            /* in the list of those with frames but without contents */
-    bool behind;                 /* while a victim is chosen: its uses stand behind a host function */
-    bool leaving;                /* copied out, and waited for to be unmapped; not used since */
+    uint64_t size;            /* a multiple of a frame's */
+    struct edges used_before; /* the job's operations on its frames, less the newest */
+    struct edges left;  /* all that was queued on it when a piece last lost its frame: what is queued later
+                           uses no piece that has none */
+    unsigned slot_pins; /* operations being submitted that use its slot */
+    bool listed_idle;   /* in the list of those with frames but without contents */
+    bool behind;        /* while a victim is chosen: its uses stand behind a host function */
+    bool leaving;       /* copied out, and waited for to be unmapped; not used since */
     struct segment *prev, *next; /* the policy's list, or the idle list */
     struct slot *slot;
     struct size_class *size_class;

@@ -19,6 +19,12 @@ TESTS += %D%/test_leaving
 %C%_test_leaving_SOURCES = %D%/test_leaving.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
 %C%_test_leaving_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_leaving_LDADD = cache/libcache.la $(CHECK_LIBS)
+
+check_PROGRAMS += %D%/test_rebinding
+TESTS += %D%/test_rebinding
+%C%_test_rebinding_SOURCES = %D%/test_rebinding.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
+%C%_test_rebinding_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_rebinding_LDADD = cache/libcache.la $(CHECK_LIBS)
 check_PROGRAMS += %D%/test_linked
 TESTS += %D%/test_linked
 %C%_test_linked_SOURCES = %D%/test_linked.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
