@@ -14,6 +14,13 @@
 #define WAITS (0.1 * COLOUR_REBIND)
 #define DISPLACES 1e12
 
+/* Where more pieces than there are colours, and one in so many, find none that is free, HBM is full for too
+ * long: the rest go where they can, and no time is lost in looking for something better. */
+enum { SEARCHED = 16 };
+
+/* And after so many looks at a group: a second or so. */
+#define MOST_LOOKS 2e7
+
 struct colour {
     const struct schedule *schedule;
     struct colouring *out;
@@ -25,6 +32,8 @@ struct colour {
         uint32_t group;
     } * candidates;
     uint32_t candidate_capacity;
+    uint64_t pieces, lost; /* of stays that are settled; those that found no colour that is free */
+    double looks;
 };
 
 static bool better(const struct candidate *x, const struct candidate *y)
@@ -65,7 +74,10 @@ static int find_candidates(struct colour *colour, const uint32_t *stays, uint32_
                            uint32_t *found)
 {
     const struct colour_groups *groups = &colour->groups;
+    /* Most groups are ruled out by that, without a look at them. */
+    uint64_t inside = colour_groups_part(groups) > most ? colour_groups_inside(groups, stays, count) : 0;
 
+    colour->looks += groups->count;
     *found = 0;
     if (colour->candidate_capacity < groups->count) {
         struct candidate *grown = realloc(colour->candidates, 2 * groups->count * sizeof *grown);
@@ -79,7 +91,7 @@ static int find_candidates(struct colour *colour, const uint32_t *stays, uint32_
         const struct colour_group *group = &groups->groups[i];
         struct candidate candidate = {.group = i};
 
-        if (!group->count)
+        if (groups->taken[i] & inside || !group->count)
             continue;
         for (uint32_t k = 0; k < count && candidate.cost <= most; k++) {
             const struct stay *stay = &colour->out->stays.stays[stays[k]];
@@ -127,19 +139,33 @@ static int take(struct colour *colour, const uint32_t *stays, uint32_t count, ui
     return error;
 }
 
+static bool given_up(const struct colour *colour)
+{
+    return (colour->lost > colour->out->colours && colour->lost * SEARCHED > colour->pieces) ||
+           colour->looks > MOST_LOOKS;
+}
+
 /* The pieces of an item. */
 static int settle(struct colour *colour, const struct colour_item *item)
 {
     const uint32_t *stays = colour->items.stays + item->stays;
     uint32_t first = item->first, end = item->first + item->count, left;
-    int error = take(colour, stays, item->stay_count, &first, end, WAITS * item->stay_count);
+    int error;
+
+    if (given_up(colour)) {
+        colour->out->homeless += item->count * item->stay_count;
+        return 0;
+    }
+    error = take(colour, stays, item->stay_count, &first, end, WAITS * item->stay_count);
 
     if (!error && first < end && item->stay_count > 1)
         error = take(colour, stays, item->stay_count, &first, end, COLOUR_REBIND * item->stay_count);
     left = first;
+    colour->pieces += item->count * (uint64_t)item->stay_count;
     for (uint32_t k = 0; k < item->stay_count && left < end && !error; k++) {
         first = left;
         error = take(colour, stays + k, 1, &first, end, WAITS);
+        colour->lost += end - first;
         if (!error && first < end)
             error = take(colour, stays + k, 1, &first, end, INFINITY);
         colour->out->homeless += end - first;

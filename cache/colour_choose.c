@@ -3,8 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of what a binding costs the host the device may have to wait for half. [assumed] */
-#define REBIND (0.5 * COLOUR_REBIND)
+/* What the host waits for is in a run's time; of two that take as long the one that binds less is better, as
+ * the host has other things to do, too. [assumed] */
+#define REBIND (0.05 * COLOUR_REBIND)
 
 struct choosing {
     struct cycle_run *run;

@@ -31,7 +31,8 @@ int colour_groups_make(struct colour_groups *groups, const struct stays *stays, 
     groups->next = malloc(((size_t)colours + 1) * sizeof *groups->next);
     groups->inside = malloc(((size_t)stays->count + 1) * sizeof *groups->inside);
     groups->groups = calloc(groups->capacity, sizeof *groups->groups);
-    if (!groups->next || !groups->inside || !groups->groups) {
+    groups->taken = calloc(groups->capacity, sizeof *groups->taken);
+    if (!groups->next || !groups->inside || !groups->groups || !groups->taken) {
         colour_groups_free(groups);
         return -ENOMEM;
     }
@@ -56,7 +57,22 @@ void colour_groups_free(struct colour_groups *groups)
     free(groups->groups);
     free(groups->next);
     free(groups->inside);
+    free(groups->taken);
     *groups = (struct colour_groups){0};
+}
+
+uint64_t colour_groups_inside(const struct colour_groups *groups, const uint32_t *stays, uint32_t count)
+{
+    uint64_t bits = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        bits |= groups->inside[stays[i]];
+    return bits;
+}
+
+double colour_groups_part(const struct colour_groups *groups)
+{
+    return groups->round / PARTS;
 }
 
 /* From a to b around a circle. */
@@ -128,12 +144,10 @@ static const struct stay *owner_at(const struct colour_groups *groups, const str
 double colour_group_overlap(const struct colour_groups *groups, const struct colour_group *group,
                             const struct stay *stay, double most)
 {
-    double sum = 0, part = groups->round / PARTS;
+    double sum = 0;
     bool some = group->owner_count > FEW && group->disjoint;
     struct near near;
 
-    if (part > most && group->inside & groups->inside[stay - groups->stays])
-        return part;
     near = near_of(groups, group, stay, false);
     for (uint32_t i = 0; i < near.count && sum <= most; i++) {
         const struct stay *owner = owner_at(groups, group, group->owners, near.first + i);
@@ -209,6 +223,7 @@ static uint32_t *copy_of(const uint32_t *owners, uint32_t count)
 int colour_group_split(struct colour_groups *groups, uint32_t index, uint32_t count, uint32_t *out)
 {
     struct colour_group made, *from;
+    uint64_t *taken;
     uint32_t last;
 
     if (groups->count == groups->capacity) {
@@ -218,6 +233,10 @@ int colour_group_split(struct colour_groups *groups, uint32_t index, uint32_t co
         if (!grown)
             return -ENOMEM;
         groups->groups = grown;
+        taken = realloc(groups->taken, capacity * sizeof *taken);
+        if (!taken)
+            return -ENOMEM;
+        groups->taken = taken;
         groups->capacity = capacity;
     }
     from = &groups->groups[index];
@@ -238,6 +257,7 @@ int colour_group_split(struct colour_groups *groups, uint32_t index, uint32_t co
     from->count -= count;
     groups->next[last] = COLOUR_NONE;
     groups->groups[groups->count] = made;
+    groups->taken[groups->count] = groups->taken[index];
     *out = groups->count++;
     return 0;
 }
@@ -274,6 +294,6 @@ int colour_group_own(struct colour_groups *groups, uint32_t index, uint32_t stay
     insert(group->owners, group->owner_count, first_behind(groups, group, owner, false), stay);
     insert(group->by_phase, group->owner_count, first_behind(groups, group, owner, true), stay);
     group->owner_count++;
-    group->inside |= groups->inside[stay];
+    groups->taken[index] |= groups->inside[stay];
     return 0;
 }

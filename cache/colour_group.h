@@ -9,7 +9,6 @@
 #include "cache/stays.h"
 
 struct colour_group {
-    uint64_t inside;       /* of the round's parts, a bit each: those that its owners take up wholly */
     uint32_t first, count; /* colours, a list through colour_groups.next */
     uint32_t *owners;      /* indices of stays, ascending by when they begin */
     uint32_t *by_phase;    /* the same, ascending by where they begin as issued */
@@ -25,6 +24,7 @@ struct colour_groups {
     uint32_t *next;   /* by colour: another one of its group */
     uint64_t *inside; /* by stay: parts of the round that it takes up wholly */
     struct colour_group *groups;
+    uint64_t *taken; /* by group: parts of the round that its owners take up wholly, a bit each */
     uint32_t count, capacity;
 };
 
@@ -32,6 +32,11 @@ struct colour_groups {
 int colour_groups_make(struct colour_groups *groups, const struct stays *stays, double round, uint32_t length,
                        uint32_t first, uint32_t colours);
 void colour_groups_free(struct colour_groups *groups);
+
+/* The same of all of some stays; and how long, at least, something is there twice where a part is taken
+ * twice. */
+uint64_t colour_groups_inside(const struct colour_groups *groups, const uint32_t *stays, uint32_t count);
+double colour_groups_part(const struct colour_groups *groups);
 
 /* How long the stay and the group's owners are there at once, where it is no more than `most', else more than
  * that; 0: it is free for it. */

@@ -103,7 +103,8 @@ static double colour_take(struct cycle_run *run, uint32_t piece)
     if (run->held[piece] != COLOUR_NONE && run->held[piece] != colour) {
         if (run->unused[piece] > run->host)
             run->host = run->unused[piece];
-        run->host += COLOUR_REBIND;
+        run->host += MACHINE_HOST_UNMAP + MACHINE_HOST_MAP;
+        run->rebound = true;
     }
     run->holder[colour] = piece;
     run->held[piece] = colour;
@@ -114,12 +115,14 @@ static double colours_take(struct cycle_run *run, uint32_t first, uint32_t count
 {
     double ready = 0;
 
+    run->rebound = false;
     for (uint32_t i = first; i < first + count; i++)
         if (run->away[i]) {
             double at = colour_take(run, i);
 
             ready = at > ready ? at : ready;
         }
+    run->host += run->rebound ? MACHINE_HOST_ACCESS : 0; /* one call for all of them */
     return ready;
 }
 

@@ -80,6 +80,7 @@ struct cycle_run {
     uint32_t *home, *held;             /* by piece: the colour it wants now; the one it has or had last */
     double *unused;                    /* by piece: since when nothing uses its binding to that */
     double host;                       /* nothing is issued before: it waited for a binding */
+    bool rebound;                      /* one of the pieces that are being taken was bound elsewhere */
     uint32_t *holder;                  /* by colour: the piece that has it, COLOUR_NONE: it is free */
     double *ready;                     /* by colour: when it is free */
     uint32_t cursor;                   /* where to look for any free one */

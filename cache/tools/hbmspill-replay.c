@@ -19,7 +19,8 @@
 #define MIB (1 << 20)
 
 /* Looked at by the planner at most, which is a minute or so: no clock ends it, so that results repeat. */
-#define MOST_PIECES 2e7
+#define MOST_PIECES 5e7
+#define MOST_ITERATIONS 4e5
 
 static const char usage[] =
     "usage: hbmspill-replay TRACE --hbm SIZE [options]        all times are modelled\n"
@@ -362,7 +363,7 @@ static void planner_ask(void *ctx, const struct cycle *cycle, uint64_t hash, dou
     schedule_free(planning->schedule);
     planning->schedule = NULL;
     if (planning->request->optimal) {
-        struct plan_options options = {.pieces = MOST_PIECES};
+        struct plan_options options = {.pieces = MOST_PIECES, .iterations = MOST_ITERATIONS};
         char why[160];
 
         if (plan_optimal(cycle, &options, &planning->schedule, why, sizeof why))

@@ -20,6 +20,12 @@
 
 enum { COARSE = 512 }; /* runs, at first */
 
+/* A way to make schedules that was slower than the best by so much is not tried with finer actions. */
+#define HOPELESS 1.2
+
+/* How much longer it takes to choose frames than to run a schedule with frames that are all alike. */
+#define COLOURED 9
+
 struct search {
     const struct cycle *cycle;
     const struct plan_options *options;
@@ -29,7 +35,9 @@ struct search {
     struct cycle_result result;
     double time; /* of the best, with what its bindings cost */
     double score, bound;
-    double pieces;         /* of all buffers, times the schedules tried */
+    double all_pieces;     /* of all buffers */
+    double pieces;         /* the same, times the schedules tried */
+    double iterations;     /* that are left */
     double begin, longest; /* processor time: when it began, and what the dearest schedule so far cost */
     uint32_t chunk;        /* pieces that make a copy's latency small */
 };
@@ -50,6 +58,11 @@ static double seconds_left(const struct search *search)
     return search->options->seconds > 0
                ? search->options->seconds - (processor_seconds() - search->begin) - search->longest
                : 1e9;
+}
+
+static double *iterations_left(struct search *search)
+{
+    return search->options->iterations > 0 ? &search->iterations : NULL;
 }
 
 /* Of two that take as long the one that moves less is better: the link may be slower than it was said to be.
@@ -75,6 +88,7 @@ static int run_it(struct search *search, const struct schedule *schedule, struct
     *value = score(search, *time, result, schedule->count);
     if (search->best && *value >= search->score)
         return 0;
+    search->pieces += COLOURED * search->all_pieces;
     error = colouring_choose(search->run, search->cycle, schedule, search->best ? search->time : INFINITY,
                              &colouring, result, time);
     if (error)
@@ -84,15 +98,14 @@ static int run_it(struct search *search, const struct schedule *schedule, struct
     return 0;
 }
 
-/* Keeps it or frees it. */
-static int judge(struct search *search, struct schedule *schedule, const char *name)
+/* Keeps it or frees it. *took: a round's time, nanoseconds. */
+static int judge(struct search *search, struct schedule *schedule, const char *name, double *took)
 {
     struct cycle_result result;
-    double value = 0, time = 0, begin = processor_seconds();
-    int error = run_it(search, schedule, &result, &time, &value);
+    double value = 0, begin = processor_seconds();
+    int error = run_it(search, schedule, &result, took, &value);
 
-    for (uint32_t i = 0; i < search->cycle->buffer_count; i++)
-        search->pieces += cycle_pieces(search->cycle, i);
+    search->pieces += search->all_pieces;
     search->longest = fmax(search->longest, processor_seconds() - begin);
     if (error) {
         schedule_free(schedule);
@@ -112,7 +125,7 @@ static int judge(struct search *search, struct schedule *schedule, const char *n
     search->best = schedule;
     search->result = result;
     search->score = value;
-    search->time = time;
+    search->time = *took;
     schedule->predicted = result.time;
     return 0;
 }
@@ -124,17 +137,19 @@ static int try_ready(struct search *search)
 
     for (unsigned i = 0; i < SCHEDULE_TRIES && !error; i++) {
         struct schedule *ready;
+        double took;
         char name[40];
 
         snprintf(name, sizeof name, "ready, number %u", i);
         error = schedule_try(search->cycle, i, NULL, &ready);
         if (!error)
-            error = judge(search, ready, name);
+            error = judge(search, ready, name, &took);
     }
     return error;
 }
 
-static int try_build(struct search *search, const struct plan_flow *flow, const struct plan_build *how)
+static int try_build(struct search *search, const struct plan_flow *flow, const struct plan_build *how,
+                     double *took)
 {
     struct schedule *schedule;
     char name[100];
@@ -143,7 +158,7 @@ static int try_build(struct search *search, const struct plan_flow *flow, const 
     if (error)
         return error;
     snprintf(name, sizeof name, "out lead %g, in lead %g, chunk %u", how->out_lead, how->in_lead, how->chunk);
-    return judge(search, schedule, name);
+    return judge(search, schedule, name, took);
 }
 
 /*
@@ -153,6 +168,7 @@ static int try_build(struct search *search, const struct plan_flow *flow, const 
 static int try_flow(struct search *search, const struct plan_flow *flow)
 {
     static const double out_leads[] = {INFINITY, 0, 4}, in_leads[] = {0, 1, 3, 8};
+    double took[sizeof out_leads / sizeof *out_leads][sizeof in_leads / sizeof *in_leads] = {{0}};
     int error = 0;
 
     /* Large actions first: they cost the host less. */
@@ -161,12 +177,13 @@ static int try_flow(struct search *search, const struct plan_flow *flow)
          chunk /= 4)
         for (unsigned o = 0; o < sizeof out_leads / sizeof *out_leads; o++)
             for (unsigned i = 0; i < sizeof in_leads / sizeof *in_leads; i++) {
-                if (!error && seconds_left(search) > 0)
+                if (!error && seconds_left(search) > 0 && took[o][i] <= HOPELESS * search->time)
                     error = try_build(search, flow,
                                       &(struct plan_build){.out_lead = out_leads[o],
                                                            .in_lead = in_leads[i],
                                                            .chunk = chunk,
-                                                           .out_by_need = isfinite(out_leads[o])});
+                                                           .out_by_need = isfinite(out_leads[o])},
+                                      &took[o][i]);
             }
     return error;
 }
@@ -177,7 +194,8 @@ static int try_program(struct search *search, uint32_t runs, uint32_t slack, boo
                                    .slack = slack,
                                    .apart = apart,
                                    .latency = MACHINE_COPY_LATENCY / (4.0 * search->chunk),
-                                   .seconds = seconds_left(search)};
+                                   .seconds = seconds_left(search),
+                                   .iterations = iterations_left(search)};
     struct plan_flow flow;
     int error = plan_model_solve(&search->work, &program, &flow);
 
@@ -207,6 +225,8 @@ static int try_slacks(struct search *search, uint32_t runs, bool apart)
         double time = 0;
 
         error = try_program(search, runs, slack, apart, &time);
+        if (error == -ETIME)
+            break;
         if (slack && (error || time >= search->time)) /* without slack it is rounded differently */
             break;
         if (search->time <= CLOSE * search->bound)
@@ -228,7 +248,11 @@ static int search_all(struct search *search)
         before = search->score;
         search->bound = 0;
         if (!error && seconds_left(search) > 0 &&
-            plan_model_bound(&search->work, runs, seconds_left(search), &search->bound) == 0 &&
+            plan_model_bound(&search->work,
+                             &(struct plan_program){.runs = runs,
+                                                    .seconds = seconds_left(search),
+                                                    .iterations = iterations_left(search)},
+                             &search->bound) == 0 &&
             search->options->report)
             fprintf(search->options->report, "bound: %.4f ms, after %.3f s\n", search->bound * 1e-6,
                     processor_seconds() - search->begin);
@@ -251,13 +275,16 @@ static void explain(int error, char *why, size_t why_size)
 int plan_optimal(const struct cycle *cycle, const struct plan_options *options, struct schedule **out,
                  char *why, size_t why_size)
 {
-    struct search search = {.cycle = cycle, .options = options, .begin = processor_seconds()};
+    struct search search = {
+        .cycle = cycle, .options = options, .iterations = options->iterations, .begin = processor_seconds()};
     int error = plan_work_make(cycle, &search.work);
 
     if (error) {
         explain(error, why, why_size);
         return error;
     }
+    for (uint32_t i = 0; i < cycle->buffer_count; i++)
+        search.all_pieces += cycle_pieces(cycle, i);
     search.run = cycle_run_new(cycle);
     error = search.run ? search_all(&search) : -ENOMEM;
     cycle_run_free(search.run);

@@ -6,7 +6,7 @@
  * several ways, and run (cycle_run.h); the fastest is the answer.
  *
  * Not for a process that must not fail: it needs Clp, hundreds of megabytes and seconds. Deterministic as
- * long as `seconds' is enough for all it wants to try, or all that `pieces' allows.
+ * long as `seconds' is enough for all it wants to try, or all that `pieces' and `iterations' allow.
  */
 #ifndef HBMSPILL_CACHE_TOOLS_PLAN_LP_H
 #define HBMSPILL_CACHE_TOOLS_PLAN_LP_H
@@ -17,7 +17,8 @@ struct plan_options {
     double seconds; /* of this thread's processor time, about; 0: as many as it takes */
     double
         pieces; /* the same without a clock: of all buffers, times the schedules that are tried; 0: no end */
-    FILE *report; /* where to say what was tried, or NULL */
+    double iterations; /* of the simplex method, in all; 0: no end */
+    FILE *report;      /* where to say what was tried, or NULL */
 };
 
 /*

@@ -52,15 +52,17 @@ int plan_work_make(const struct cycle *cycle, struct plan_work *work);
 void plan_work_free(struct plan_work *work);
 
 struct plan_program {
-    uint32_t runs;  /* about */
-    uint32_t slack; /* frames of HBM to leave alone */
-    bool apart;     /* what arrives in a run goes to frames that were free when it began */
-    double latency; /* nanoseconds a frame costs beside its transfer */
-    double seconds; /* to solve it in, 0: as many as it takes */
+    uint32_t runs;      /* about */
+    uint32_t slack;     /* frames of HBM to leave alone */
+    bool apart;         /* what arrives in a run goes to frames that were free when it began */
+    double latency;     /* nanoseconds a frame costs beside its transfer */
+    double seconds;     /* to solve it in, 0: as many as it takes */
+    double *iterations; /* that are left, or NULL: as many as it takes */
 };
 
-/* The time of a round below which no schedule gets, in so many runs. */
-int plan_model_bound(struct plan_work *work, uint32_t runs, double seconds, double *time);
+/* The time of a round below which no schedule gets, in so many runs; the program's other members are of no
+ * account. */
+int plan_model_bound(struct plan_work *work, const struct plan_program *program, double *time);
 
 /* Solves it and rounds. -ETIME: it took too long; -ENOSPC: it cannot be done with this slack. */
 int plan_model_solve(struct plan_work *work, const struct plan_program *program, struct plan_flow *flow);

@@ -124,6 +124,27 @@ static int clp_error(Clp_Simplex *clp, int status)
     return status || Clp_status(clp) ? -ETIME : 0;
 }
 
+/* -ETIME as well where no iterations are left. */
+static int run_simplex(const struct model *model, Clp_Simplex *clp, int (*method)(Clp_Simplex *clp))
+{
+    double *left = model->program.iterations;
+    int error;
+
+    if (left && *left < 1)
+        return -ETIME;
+    if (left)
+        Clp_setMaximumIterations(clp, (int)fmin(*left, 1e9));
+    error = clp_error(clp, method(clp));
+    if (left)
+        *left -= Clp_numberIterations(clp);
+    return error;
+}
+
+static int dual(Clp_Simplex *clp)
+{
+    return Clp_dual(clp, 0);
+}
+
 /* Rounded, a frame less may be away at times. */
 static int relax(struct model *model, Clp_Simplex *clp)
 {
@@ -158,7 +179,7 @@ static int solve(struct model *model)
         Clp_setMaximumSeconds(clp, model->program.seconds);
     error = limit_intervals(model, clp);
     if (!error)
-        error = clp_error(clp, Clp_initialDualSolve(clp));
+        error = run_simplex(model, clp, Clp_initialDualSolve);
     if (error)
         goto out;
     round_intervals(model, Clp_getColSolution(clp), model->program.slack == 0, model->lower, model->upper);
@@ -168,7 +189,7 @@ static int solve(struct model *model)
         goto out;
     Clp_chgColumnLower(clp, model->lower);
     Clp_chgColumnUpper(clp, model->upper);
-    error = clp_error(clp, Clp_dual(clp, 0));
+    error = run_simplex(model, clp, dual);
     if (!error)
         read_flow(model, Clp_getColSolution(clp));
 out:
@@ -193,18 +214,20 @@ static int solve_fluid(struct model *model, double *time)
                     model->lower, model->upper, model->cost, model->row_lower, model->row_upper);
     if (model->program.seconds > 0)
         Clp_setMaximumSeconds(clp, model->program.seconds);
-    error = clp_error(clp, Clp_initialDualSolve(clp));
+    error = run_simplex(model, clp, Clp_initialDualSolve);
     if (!error)
         *time = (Clp_objectiveValue(clp) + model->flow->runs) * model->unit;
     Clp_deleteModel(clp);
     return error;
 }
 
-int plan_model_bound(struct plan_work *work, uint32_t runs, double seconds, double *time)
+int plan_model_bound(struct plan_work *work, const struct plan_program *program, double *time)
 {
     struct plan_flow flow;
     struct model model;
-    int error = model_new(&model, work, &(struct plan_program){.runs = runs, .seconds = seconds}, &flow);
+    struct plan_program fluid = {
+        .runs = program->runs, .seconds = program->seconds, .iterations = program->iterations};
+    int error = model_new(&model, work, &fluid, &flow);
 
     if (error)
         return error;

@@ -435,7 +435,8 @@ START_TEST(test_random_cycles)
     double bound;
 
     ck_assert_int_eq(plan_work_make(cycle, &work), 0);
-    ck_assert_int_eq(plan_model_bound(&work, cycle->length, 0, &bound), 0);
+    ck_assert_int_eq(
+        plan_model_bound(&work, &(struct plan_program){.runs = cycle->length, .seconds = 0}, &bound), 0);
     ck_assert_msg(result.time <= none.time * 1.01, "seed %llu: %.0f with a plan, %.0f without",
                   (unsigned long long)seed, result.time, none.time);
     /* With rates that depend on each other a run is not exact (cycle_run_frames.c). */
