@@ -1,5 +1,6 @@
 /*
- * tape_repeat.c - a tape made longer by its last round, over and over: what a job would go on doing.
+ * tape_rounds.c - the rounds of a tape: found at its end, and its last one repeated, over and over, as a job
+ * would go on.
  */
 #include "cache/tape.h"
 #include <errno.h>
@@ -219,4 +220,56 @@ int tape_repeat(struct tape *tape, uint32_t period, uint32_t times)
     free(pair);
     free(found);
     return error;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash ^= value + UINT64_C(0x9e3779b97f4a7c15) + (hash << 6) + (hash >> 2);
+    return hash * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+/*
+ * Read backwards, the rounds at the end are a prefix with a period; the prefix function gives the shortest
+ * period of every prefix, and the longest prefix with three periods in it is taken.
+ */
+bool tape_find_rounds(const struct tape *tape, uint32_t *period, uint32_t *rounds)
+{
+    uint32_t n = 0, *border = malloc((tape->launches + 1) * sizeof *border);
+    uint64_t *signature = malloc((tape->launches + 1) * sizeof *signature);
+    bool found = false;
+
+    if (!border || !signature)
+        goto done;
+    for (uint32_t i = tape->event_count; i-- > 0;) {
+        const struct tape_event *event = &tape->events[i];
+        uint64_t hash;
+
+        if (!tape_is_launch(event->kind))
+            continue;
+        hash = mix(event->name, event->count);
+        for (uint32_t k = event->first; k < event->first + event->count; k++)
+            hash = mix(hash, tape->sizes[tape->touches[k].id]);
+        signature[n++] = hash;
+    }
+    for (uint32_t i = 1, length = 0; i < n; i++) {
+        if (i == 1)
+            border[0] = 0;
+        while (length && signature[i] != signature[length])
+            length = border[length - 1];
+        length += signature[i] == signature[length];
+        border[i] = length;
+    }
+    for (uint32_t length = n; length >= 3 && !found; length--) {
+        uint32_t shortest = length - border[length - 1];
+
+        if (shortest <= length / 3) {
+            *period = shortest;
+            *rounds = length / shortest;
+            found = true;
+        }
+    }
+done:
+    free(border);
+    free(signature);
+    return found;
 }
