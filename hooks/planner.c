@@ -3,12 +3,12 @@
 #include "cache/lock_in_time.h"
 #include "hooks/plan_cache.h"
 #include "hooks/spawn.h"
+#include "hooks/text.h"
 #include "shim/log.h"
 #include "shim/memory.h"
 #include "shim/options.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <locale.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,6 @@ static struct plan_cache plans;
 static bool opened, broken; /* the directory; no process is started any more */
 static struct spawned process;
 static uint64_t started, polled; /* nanoseconds */
-static locale_t plain;           /* numbers as they are in files, whatever the job has set */
 
 static uint64_t now(void)
 {
@@ -57,19 +56,6 @@ static uint64_t now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
-static locale_t enter_plain(void)
-{
-    if (!plain)
-        plain = newlocale(LC_ALL_MASK, "C", NULL);
-    return plain ? uselocale(plain) : NULL;
-}
-
-static void leave_plain(locale_t before)
-{
-    if (before)
-        uselocale(before);
 }
 
 static bool is_program(const char *path)
@@ -289,9 +275,9 @@ static void planner_ask(void *ctx, const struct cycle *cycle, uint64_t hash, dou
     if (options_get()->plan.kind != PLAN_AUTO)
         return;
     pthread_mutex_lock(&lock);
-    before = enter_plain();
+    before = text_plain_begin();
     ask_process(cycle, hash);
-    leave_plain(before);
+    text_plain_end(before);
     pthread_mutex_unlock(&lock);
 }
 
@@ -346,12 +332,12 @@ static int planner_answer(void *ctx, uint64_t hash, struct schedule **out)
 
     (void)ctx;
     pthread_mutex_lock(&lock);
-    before = enter_plain();
+    before = text_plain_begin();
     if (options_get()->plan.kind == PLAN_FILE)
         error = answer_file(hash, &schedule);
     else
         error = answer_request(hash, &schedule);
-    leave_plain(before);
+    text_plain_end(before);
     pthread_mutex_unlock(&lock);
     if (error)
         return error;

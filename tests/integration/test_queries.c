@@ -7,6 +7,7 @@
 #include "tests/integration/scenario.h"
 
 #include <check.h>
+#include <locale.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -338,7 +339,51 @@ static void whole_at_exit(const struct outcome *of)
     ck_assert_ptr_nonnull(strstr(of->statistics, "\"dearest\": ["));
 }
 
+/*
+ * A locale's numbers as localedef(1) writes them: magic, six offsets, "," "." {3, 3}, the same as wide
+ * characters, the character set.
+ */
+static const unsigned char numbers[] = {
+    0x14, 0x11, 0x03, 0x20, 6,    0,   0,   0,   0x20, 0,   0,   0,   0x22, 0,   0, 0,
+    0x24, 0,    0,    0,    0x28, 0,   0,   0,   0x2c, 0,   0,   0,   0x30, 0,   0, 0,
+    ',',  0,    '.',  0,    3,    3,   0,   0,   ',',  0,   0,   0,   '.',  0,   0, 0,
+    'A',  'N',  'S',  'I',  '_',  'X', '3', '.', '4',  '-', '1', '9', '6',  '8', 0};
+
+/* The job writes its numbers with a comma; files have a point. */
+static void decimal_comma(void)
+{
+    char directory[] = "/tmp/hbmspill-test-XXXXXX", path[64], text[16];
+    FILE *file;
+
+    REQUIRE(mkdtemp(directory) && !setenv("LOCPATH", directory, 1));
+    snprintf(path, sizeof path, "%s/comma", directory);
+    REQUIRE(!mkdir(path, 0700));
+    snprintf(path, sizeof path, "%s/comma/LC_NUMERIC", directory);
+    file = fopen(path, "we");
+    REQUIRE(file && fwrite(numbers, sizeof numbers, 1, file) == 1 && !fclose(file));
+    REQUIRE(setlocale(LC_NUMERIC, "comma"));
+    REQUIRE(!unlink(path));
+    path[strlen(path) - sizeof "LC_NUMERIC"] = '\0';
+    REQUIRE(!rmdir(path) && !rmdir(directory));
+    start();
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned i = 0; i + 1 < COUNT; i++)
+            job_add(at[i], at[i + 1], WORDS, NULL);
+    snprintf(text, sizeof text, "%.1f", 0.5);
+    REQUIRE(!strcmp(text, "0,5"), "%s", text); /* it still does */
+}
+
+/* No comma follows a digit and is followed by one. */
+static void points(const struct outcome *of)
+{
+    ck_assert_ptr_nonnull(strstr(of->statistics, "\"link_measuring_seconds\": 0."));
+    ck_assert_ptr_nonnull(strstr(of->statistics, "\"transfer_seconds\": 0."));
+    for (const char *c = of->statistics; *c; c++)
+        ck_assert_msg(!(c[0] >= '0' && c[0] <= '9' && c[1] == ',' && c[2] >= '0' && c[2] <= '9'), "%.60s", c);
+}
+
 static const struct scenario scenarios[] = {
+    {.name = "decimal_comma", .job = decimal_comma, .flags = ONCE | SCENARIO_SPILLS, .inspect = points},
     {.name = "statistics_meanwhile",
      .job = statistics_meanwhile,
      .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE | SCENARIO_ONCE,
