@@ -122,7 +122,7 @@ struct op_time {
     bool released; /* a host function that may be called */
     bool blocked;  /* a host function that takes long to return: nobody waits for that any more */
     struct record_line *record; /* waits for how long it takes */
-    uint64_t recording; /* of an event: 1 + its number in the record; 0: it has none */
+    uint64_t recording;         /* of an event: 1 + its number in the record; 0: it has none */
 };
 
 enum op_state { OP_QUEUED, OP_RUNNING, OP_DONE };

@@ -1,6 +1,6 @@
 /*
- * An address whose pieces come back to other frames than they had: each is bound anew when nothing uses it any
- * more, whatever is queued on the other pieces.
+ * An address whose pieces come back to other frames than they had: each is bound anew when nothing uses it
+ * any more, whatever is queued on the other pieces.
  */
 #include "cache/internal.h"
 #include "cache/room.h"
