@@ -95,12 +95,24 @@ void tape_write_name(struct tape_writer *writer, uint32_t name, const char *text
     put_char(writer, '\n');
 }
 
+static void write_numbers(struct tape_writer *writer, enum tape_kind kind, uint64_t one, uint64_t other)
+{
+    put_char(writer, (char)kind);
+    put_number(writer, one);
+    put_number(writer, other);
+    end_event(writer);
+}
+
+static void write_stream(struct tape_writer *writer, enum tape_kind kind, uint32_t stream)
+{
+    put_char(writer, (char)kind);
+    put_stream(writer, stream);
+    end_event(writer);
+}
+
 void tape_write_alloc(struct tape_writer *writer, uint32_t id, uint64_t size)
 {
-    put_char(writer, TAPE_ALLOC);
-    put_number(writer, id);
-    put_number(writer, size);
-    end_event(writer);
+    write_numbers(writer, TAPE_ALLOC, id, size);
 }
 
 void tape_write_free(struct tape_writer *writer, uint32_t id, uint32_t stream)
@@ -148,46 +160,32 @@ void tape_write_memset(struct tape_writer *writer, uint32_t stream, const struct
 
 void tape_write_host_function(struct tape_writer *writer, uint32_t stream)
 {
-    put_char(writer, TAPE_HOST_FUNCTION);
-    put_stream(writer, stream);
-    end_event(writer);
+    write_stream(writer, TAPE_HOST_FUNCTION, stream);
 }
 
 void tape_write_record(struct tape_writer *writer, uint32_t stream, uint32_t recording)
 {
-    put_char(writer, TAPE_RECORD);
-    put_stream(writer, stream);
-    put_number(writer, recording);
-    end_event(writer);
+    write_numbers(writer, TAPE_RECORD, stream, recording);
 }
 
 void tape_write_after(struct tape_writer *writer, uint32_t stream, uint32_t recording)
 {
-    put_char(writer, TAPE_AFTER);
-    put_stream(writer, stream);
-    put_number(writer, recording);
-    end_event(writer);
+    write_numbers(writer, TAPE_AFTER, stream, recording);
 }
 
 void tape_write_mark(struct tape_writer *writer, uint32_t stream)
 {
-    put_char(writer, TAPE_MARK);
-    put_stream(writer, stream);
-    end_event(writer);
+    write_stream(writer, TAPE_MARK, stream);
 }
 
 void tape_write_submit(struct tape_writer *writer, uint32_t stream)
 {
-    put_char(writer, TAPE_SUBMIT);
-    put_stream(writer, stream);
-    end_event(writer);
+    write_stream(writer, TAPE_SUBMIT, stream);
 }
 
 void tape_write_wait(struct tape_writer *writer, uint32_t stream)
 {
-    put_char(writer, TAPE_WAIT);
-    put_stream(writer, stream);
-    end_event(writer);
+    write_stream(writer, TAPE_WAIT, stream);
 }
 
 int tape_write_end(struct tape_writer *writer)
