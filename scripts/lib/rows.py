@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -188,13 +189,17 @@ def bound_of(machine, slots=None, told=False):
 
 
 def plan_seconds(machine, cycle, directory):
-    """Processor time of hbmspill-plan for the round that replay found and wrote to the file `cycle'; None where it found none."""
+    """Processor time of hbmspill-plan for the round that replay found and wrote to the file `cycle'; None where it found none, or
+    where the machine had no time for it: it takes what nobody else wants, and ends itself after so long."""
     if not os.path.exists(cycle):
         return None
     null = subprocess.DEVNULL
     process = subprocess.Popen([PLAN, cycle, "-o", os.path.join(directory, "plan")], stdout=null, stderr=null)  # it limits itself
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode == -signal.SIGALRM:
+        runs.say(f"{machine.job.name}: hbmspill-plan got too little of the machine to be timed")
+        return None
     if process.returncode not in (0, 3):
         raise recording.Failed(f"hbmspill-plan ended with {process.returncode} for {machine.job.name}")
     return usage.ru_utime + usage.ru_stime
