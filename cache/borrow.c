@@ -43,9 +43,8 @@ static bool strip_one(struct cache *cache, struct wait *wait)
 
     DL_FOREACH(cache->idle, segment)
     {
-        struct edges edges = segment_uses(segment);
+        struct edges edges = segment_edges(segment);
 
-        edges_merge(&edges, &segment->ready);
         if (policy_movable(segment) && completed(cache, &edges, wait))
             return residency_strip(cache, segment, &need) == 0;
     }

@@ -73,8 +73,7 @@ static void give_gathered(struct cache *cache, struct segment *segment)
 {
     bool left = false;
 
-    segment->left = segment_uses(segment);
-    edges_merge(&segment->left, &segment->ready);
+    segment->left = segment_edges(segment);
     for (unsigned i = 0; i < segment->pieces; i++) {
         struct binding *binding = &segment->piece[i];
 
@@ -164,8 +163,7 @@ int linked_reclaim(struct cache *cache, struct need *need)
 
         if (segment->state != SEGMENT_EMPTY || !segment->slot || !policy_movable(segment))
             continue;
-        edges = segment_uses(segment);
-        edges_merge(&edges, &segment->ready);
+        edges = segment_edges(segment);
         if (!streams_completed(&cache->streams, &edges, busy ? NULL : &need->event, &error)) {
             if (error)
                 return error;
@@ -191,10 +189,9 @@ static int isolate_one(struct cache *cache, struct segment *segment)
     int error;
 
     for (;;) {
-        struct edges edges = segment_uses(segment);
+        struct edges edges = segment_edges(segment);
         struct need need = {.kind = NEED_EVENT};
 
-        edges_merge(&edges, &segment->ready);
         if (streams_completed(&cache->streams, &edges, &need.event, &error))
             break;
         if (!error)

@@ -67,15 +67,6 @@ void residency_forget(struct cache *cache, struct segment *segment)
         residency_idle_add(cache, segment);
 }
 
-/* All that was ever queued on the segment's present frames. */
-static struct edges segment_edges(const struct segment *segment)
-{
-    struct edges edges = segment_uses(segment);
-
-    edges_merge(&edges, &segment->ready);
-    return edges;
-}
-
 bool residency_behind(struct cache *cache, const struct segment *segment)
 {
     struct edges edges;

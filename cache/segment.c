@@ -209,8 +209,7 @@ static bool may_give(const struct segments *segments, const struct segment *segm
 
     if (!streams->holds)
         return true;
-    edges = segment_uses(segment);
-    edges_merge(&edges, &segment->ready);
+    edges = segment_edges(segment);
     return !streams_behind(streams, &edges);
 }
 
@@ -398,12 +397,11 @@ int segment_map(struct segments *segments, struct segment *segment, unsigned fir
                 uint64_t *wait)
 {
     const struct device_ops *ops = segments->ops;
-    struct edges uses = segment_uses(segment);
+    struct edges uses = segment_edges(segment);
     unsigned i, run = first; /* pieces [run, i) are mapped and have no access yet */
     bool gone;
     int error;
 
-    edges_merge(&uses, &segment->ready); /* uses of former owners of the address are there */
     for (i = first; i < first + count; i++) {
         struct binding *binding = &segment->piece[i];
 
@@ -446,11 +444,10 @@ int segment_map(struct segments *segments, struct segment *segment, unsigned fir
 int segment_link(struct segments *segments, struct segment *segment, uint64_t *wait)
 {
     const struct device_ops *ops = segments->ops;
-    struct edges uses = segment_uses(segment);
+    struct edges uses = segment_edges(segment);
     unsigned i, run = 0; /* pieces [run, i) are mapped and have no access yet */
     int error;
 
-    edges_merge(&uses, &segment->ready);
     for (i = 0; i < segment->pieces; i++) {
         struct binding *binding = &segment->piece[i];
 

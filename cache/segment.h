@@ -118,6 +118,15 @@ static inline struct edges segment_uses(const struct segment *segment)
     return uses;
 }
 
+/* All that was ever queued on its present frames; uses of former owners of the address are among it. */
+static inline struct edges segment_edges(const struct segment *segment)
+{
+    struct edges edges = segment_uses(segment);
+
+    edges_merge(&edges, &segment->ready);
+    return edges;
+}
+
 /* An operation on its frames was submitted. */
 static inline void segment_used(struct segment *segment, unsigned stream, uint64_t seq)
 {
