@@ -75,8 +75,20 @@ static const struct attribute attributes[] = {
     A(READ_ONLY_HOST_REGISTER_SUPPORTED, 1),
     A(MEMORY_POOLS_SUPPORTED, 1),
     A(HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
+    A(HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
+    A(HOST_NUMA_MEMORY_POOLS_SUPPORTED, 1),
+    A(HOST_MEMORY_POOLS_SUPPORTED, 1),
     A(NUMA_ID, -1),
 };
+
+/* Whether host memory can be had as handles and from pools. */
+static bool about_host_memory(CUdevice_attribute attribute)
+{
+    return attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
+           attribute == CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
+           attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED ||
+           attribute == CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED;
+}
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice dev)
 {
@@ -85,15 +97,13 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         return CUDA_ERROR_INVALID_VALUE;
     if (device_check(dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    if (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED &&
-        options.host_vmm == HOST_VMM_UNKNOWN)
+    if (about_host_memory(attribute) && options.host_vmm == HOST_VMM_UNKNOWN)
         return CUDA_ERROR_INVALID_VALUE;
     *value = 0;
     for (size_t i = 0; i < ARRAY_SIZE(attributes); i++)
         if (attributes[i].attribute == attribute)
             *value = attributes[i].value;
-    if (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED &&
-        options.host_vmm == HOST_VMM_OFF)
+    if (about_host_memory(attribute) && options.host_vmm == HOST_VMM_OFF)
         *value = 0;
     if (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID)
         *value = options.host_node;

@@ -73,7 +73,7 @@ static void context_free_locked(CUcontext ctx)
         stream->destroyed = true;
         stream_free_locked(stream);
     }
-    pool_destroy_locked(ctx->heap);
+    heap_destroy_locked(ctx->heap);
     host_memory_destroy_locked(ctx);
     for (CUcontext *link = &ctx->device->contexts; *link; link = &(*link)->next) {
         if (*link == ctx) {

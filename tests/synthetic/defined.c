@@ -16,9 +16,12 @@ static uint64_t units(uint64_t first, uint64_t last)
     return (~0ull >> (63 - last)) & (~0ull << first);
 }
 
+/* Where this process finds them: what the CPU may write it has at its own address, whatever the device may.
+ */
 static uint32_t *units_of(uint64_t piece)
 {
-    return window_has(piece) ? window_alias(piece) : (void *)(uintptr_t)piece;
+    bool own = !window_has(piece) || window_page(piece)->host_access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return own ? (void *)(uintptr_t)piece : window_alias(piece);
 }
 
 /* Of those units, the ones that still hold POISON. A piece that holds nothing else, as most of memory that is
@@ -168,7 +171,7 @@ void defined_free_locked(uint64_t address, uint64_t size)
         uint64_t *word = defined_word(address);
         if (!word || !*word)
             continue;
-        memset(window_alias(address), POISON, PIECE);
+        memset(units_of(address), POISON, PIECE);
         *word = 0;
     }
 }

@@ -182,7 +182,7 @@ struct options {
         HOST_VMM_OFF,          /* the device does not support it, and says so */
         HOST_VMM_UNKNOWN,      /* it does, but the driver is older than the attribute that says so */
         HOST_VMM_REFUSED,      /* the process may not, as in containers without the right to bind memory */
-    } host_vmm;                /* HOST_NUMA handles of cuMemCreate */
+    } host_vmm;                /* host memory as handles and from pools */
     int host_nodes, host_node; /* NUMA nodes of the host, and the one closest to every device */
     bool clock;                /* keep virtual time */
     double link_in, link_out, link_in_both, link_out_both; /* bytes a second */

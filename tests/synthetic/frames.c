@@ -1,6 +1,6 @@
 /*
  * frames.c - physical pages: one sparse memfd per device, PAGE bytes a frame, and one for host memory given
- * out as HOST_NUMA handles. Capacity is a hard limit.
+ * out as handles and by pools. Capacity is a hard limit.
  *
  * A frame that changes hands is filled with POISON, so that nobody lives on another's bytes or on zeros.
  * Frames never used before are filled only in small requests: filling a whole pool of gigabytes would make

@@ -13,7 +13,7 @@ enum { HOST_PAGE = 4096 };
 
 static uint64_t pinned_now, pinned_peak;
 
-void pinned_bytes_locked(int64_t bytes)
+static void pinned_bytes_locked(int64_t bytes)
 {
     pinned_now += (uint64_t)bytes;
     if (pinned_now > pinned_peak)
@@ -38,6 +38,13 @@ void pinned_read_locked(uint64_t *now, uint64_t *peak)
 static void pinning_locked(size_t size)
 {
     clock_charge_locked((double)size * options.size_scale * MACHINE_HOST_PIN_BYTE);
+}
+
+void host_pages_locked(int64_t bytes)
+{
+    pinned_bytes_locked(bytes);
+    if (bytes > 0)
+        pinning_locked((size_t)bytes);
 }
 
 static CUresult allocate(void **out, size_t size, unsigned flags, enum range_kind kind)

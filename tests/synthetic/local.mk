@@ -13,7 +13,7 @@ noinst_LTLIBRARIES += %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvi
 	%D%/frames.c %D%/function.c %D%/functions.h %D%/graph.c %D%/graph.h %D%/graph_exec.c %D%/graph_node.c %D%/graph_order.c \
 	%D%/graph_run.c %D%/history.c %D%/history.h %D%/host_memory.c %D%/launch.c %D%/launch.h %D%/leaving.c %D%/library.c %D%/memory.c %D%/memory.h \
 	%D%/memory_async.c %D%/memory_pool.c %D%/memory_pool.h %D%/memory_vmm.c %D%/module.c %D%/objects.c \
-	%D%/options.c %D%/order.c %D%/order.h %D%/per_thread.c %D%/quiet.c %D%/quiet.h %D%/ranges.c %D%/record.c %D%/record.h %D%/report.c %D%/stream.c \
+	%D%/options.c %D%/order.c %D%/order.h %D%/per_thread.c %D%/pool_places.c %D%/quiet.c %D%/quiet.h %D%/ranges.c %D%/record.c %D%/record.h %D%/report.c %D%/stream.c \
 	%D%/timeline.c %D%/timeline.h %D%/timeline_cost.c %D%/touch_list.c %D%/touch_list.h %D%/touches.c %D%/touches.h %D%/unsupported.c %D%/versions.h %D%/window.c %D%/work.c
 %C%_libcuda_la_LDFLAGS = $(synthetic_ldflags) -version-info 1:0:0
 %C%_libcuda_la_LIBADD = %D%/libptx.la -lpthread
@@ -44,7 +44,7 @@ synthetic/stamp: %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-m
 	touch $@
 
 if HAVE_CHECK
-synthetic_tests = %D%/test_clock %D%/test_clock_repeat %D%/test_vmm %D%/test_pool %D%/test_stream %D%/test_copy %D%/test_graph %D%/test_errors \
+synthetic_tests = %D%/test_clock %D%/test_clock_repeat %D%/test_vmm %D%/test_pool %D%/test_pool_host %D%/test_stream %D%/test_copy %D%/test_graph %D%/test_errors \
 	%D%/test_hazards \
 	%D%/test_hazards_memory
 check_PROGRAMS += $(synthetic_tests)
@@ -63,6 +63,9 @@ synthetic_test_libs = %D%/libcuda.la $(CHECK_LIBS)
 %C%_test_pool_SOURCES = %D%/test_pool.c %D%/test_gpu.h
 %C%_test_pool_CFLAGS = $(synthetic_test_cflags)
 %C%_test_pool_LDADD = $(synthetic_test_libs)
+%C%_test_pool_host_SOURCES = %D%/test_pool_host.c %D%/test_gpu.h
+%C%_test_pool_host_CFLAGS = $(synthetic_test_cflags)
+%C%_test_pool_host_LDADD = $(synthetic_test_libs)
 %C%_test_stream_SOURCES = %D%/test_stream.c %D%/test_gpu.h
 %C%_test_stream_CFLAGS = $(synthetic_test_cflags)
 %C%_test_stream_LDADD = $(synthetic_test_libs)

@@ -5,6 +5,47 @@
 
 #include <string.h>
 
+/* ---- device memory that is no stream's ---- */
+
+/* A heap goes with its context, and its allocations with it. */
+void heap_destroy_locked(struct CUmemPoolHandle_st *pool)
+{
+    struct block *used = pool->blocks;
+    while (used) {
+        struct block *next = used->next;
+        if (used->state == BLOCK_USED) {
+            pool_free_range_locked(range_find_locked(used->base), 0, NULL);
+            next = pool->blocks; /* blocks were joined */
+        }
+        used = next;
+    }
+    pool_remove_locked(pool);
+}
+
+uint64_t heap_allocate_locked(CUcontext ctx, size_t size, bool global)
+{
+    uint64_t address = pool_allocate_locked(ctx->heap, size, NULL, ctx, NULL);
+    struct frames *frames = ctx->heap->device->frames;
+    if (address)
+        range_find_locked(address)->global = global;
+    if (address && global) {
+        frames->driver_bytes += round_up(size, POOL_ALIGNMENT);
+        if (frames->driver_bytes > frames->peak_driver_bytes)
+            frames->peak_driver_bytes = frames->driver_bytes;
+    }
+    return address;
+}
+
+CUresult heap_free_locked(struct range *range)
+{
+    struct block *block = range->owner;
+    struct CUmemPoolHandle_st *pool = block->pool;
+    pool_free_range_locked(range, 0, NULL);
+    if (pool->reserved > round_up(pool->used, PAGE))
+        pool_trim_locked(pool, 0);
+    return CUDA_SUCCESS;
+}
+
 static CUresult allocate(CUdeviceptr *out, size_t size)
 {
     driver_acquire();
@@ -120,8 +161,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ad
 static CUresult attribute_locked(void *data, CUpointer_attribute attribute, CUdeviceptr address,
                                  struct range *range)
 {
-    bool host = range && (range_is_host(range) ||
-                          (range->kind == RANGE_MAPPING && window_page(address)->space == SPACE_HOST));
+    bool host = range && (range_is_host(range) || range_is_host_pages(range));
     if (!range)
         return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
@@ -135,7 +175,7 @@ static CUresult attribute_locked(void *data, CUpointer_attribute attribute, CUde
         *(CUdeviceptr *)data = address;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        if (!host || (range->kind == RANGE_MAPPING && !window_page(address)->host_access))
+        if (!host || (range_is_host_pages(range) && !window_page(address)->host_access))
             return CUDA_ERROR_INVALID_VALUE;
         *(void **)data = (void *)(uintptr_t)address;
         return CUDA_SUCCESS;
@@ -175,7 +215,7 @@ static CUresult attribute_locked(void *data, CUpointer_attribute attribute, CUde
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         *(CUDA_POINTER_ATTRIBUTE_ACCESS_FLAGS *)data = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
-        if (range->kind == RANGE_MAPPING)
+        if (range->kind == RANGE_MAPPING || range_is_host_pages(range))
             *(int *)data = window_page(address)->device_access;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:

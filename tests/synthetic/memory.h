@@ -47,7 +47,7 @@ static inline uint64_t round_up(uint64_t n, uint64_t to)
 
 #define POISON 0xa5 /* what memory that changes hands is filled with */
 
-#define SPACE_HOST 0xff /* frames of host memory given out as HOST_NUMA handles */
+#define SPACE_HOST 0xff /* frames of host memory given out as handles and by pools */
 
 struct frames {
     int fd;
@@ -136,6 +136,12 @@ static inline bool range_is_host(const struct range *range)
 {
     return range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED || range->kind == RANGE_MANAGED;
 }
+/* Host memory at an address of the window: a handle that is mapped, or from a pool. */
+static inline bool range_is_host_pages(const struct range *range)
+{
+    return (range->kind == RANGE_MAPPING || range->kind == RANGE_POOL) &&
+           window_page(range->base)->space == SPACE_HOST;
+}
 
 enum place { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE, PLACE_NOWHERE };
 /* What a pointer is. PLACE_NOWHERE: a device address without allocation. */
@@ -145,8 +151,9 @@ enum place place_of_locked(uint64_t address, uint64_t size);
 
 /* A range begins or ends: where it is page-locked, its whole pages are counted. */
 void pinned_range_locked(const struct range *range, bool ends);
-/* Bytes of handles of host memory that are made or, below 0, are gone. */
-void pinned_bytes_locked(int64_t bytes);
+/* Pages of the window with host memory behind them come, which the host's clock is charged for, or go (below
+ * 0). */
+void host_pages_locked(int64_t bytes);
 /* Bytes that are page-locked, and the most that ever were. */
 void pinned_read_locked(uint64_t *now, uint64_t *peak);
 
@@ -183,11 +190,14 @@ uint64_t pool_allocate_locked(struct CUmemPoolHandle_st *pool, size_t size, stru
 void pool_free_range_locked(struct range *range, uint64_t stream_id, struct op *op);
 /* Gives back what is above the release thresholds, as synchronizing calls do. */
 void pool_trim_all_locked(void);
-/* Gives back everything unused of all pools of a device; true if that freed a frame. */
-bool pool_reclaim_locked(struct device *device);
+/* Gives back everything unused of all pools over those frames; true if that freed one. */
+bool pool_reclaim_locked(const struct frames *frames);
 void pool_destroy_locked(struct CUmemPoolHandle_st *pool);
+
+/* ---- memory.c ---- */
 /* Device memory that is no stream's: cuMemAlloc, a module's variables. The address, or 0. */
 uint64_t heap_allocate_locked(CUcontext ctx, size_t size, bool global);
 CUresult heap_free_locked(struct range *range);
+void heap_destroy_locked(struct CUmemPoolHandle_st *heap);
 
 #endif

@@ -1,32 +1,10 @@
 /*
- * memory_async.c - stream-ordered allocation and memory pools as the application sees them ("Stream Ordered
- * Memory Allocator" of the driver API reference).
+ * memory_async.c - stream-ordered allocation and what a pool tells of itself ("Stream Ordered Memory
+ * Allocator" of the driver API reference). Which pools there are is in pool_places.c.
  */
 #include "memory_pool.h"
 
 #include <string.h>
-
-static struct CUmemPoolHandle_st *default_pool_locked(struct device *device)
-{
-    if (!device->default_pool) {
-        CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal}};
-        device->default_pool = pool_new_locked(device, &props, NULL);
-    }
-    return device->default_pool;
-}
-
-static struct CUmemPoolHandle_st *current_pool_locked(struct device *device)
-{
-    if (!device->current_pool || !object_valid(device->current_pool, OBJECT_POOL))
-        device->current_pool = default_pool_locked(device);
-    return device->current_pool;
-}
-
-static bool pool_valid(CUmemoryPool pool)
-{
-    return object_valid(pool, OBJECT_POOL) && !pool->destroyed && !pool->heap_of;
-}
 
 /*
  * "CUDA_ERROR_INVALID_CONTEXT (default stream specified with no current context)": with a stream of its own
@@ -50,7 +28,7 @@ static CUresult allocate_locked(CUdeviceptr *out, size_t size, struct CUmemPoolH
     if (result != CUDA_SUCCESS)
         return result;
     if (!pool)
-        pool = current_pool_locked(stream->ctx->device);
+        pool = pool_current_locked(stream->ctx->device);
     if (stream->capture) /* allocation nodes are not implemented */
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     struct op *after = NULL;
@@ -118,40 +96,6 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     if (op)
         op_unref_locked(op);
 out:
-    driver_release();
-    return result;
-}
-
-CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
-{
-    API_ENTER(0);
-    if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    if (device_check(props->location.id))
-        return CUDA_ERROR_INVALID_DEVICE;
-    driver_acquire();
-    struct CUmemPoolHandle_st *pool = pool_new_locked(&devices[props->location.id], props, NULL);
-    driver_release();
-    if (!pool)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *out = pool;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemPoolDestroy(CUmemoryPool pool)
-{
-    API_ENTER(0);
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    driver_acquire();
-    if (pool_valid(pool) && pool != pool->device->default_pool) {
-        /* "If the pool being destroyed is the device's current pool, the default mempool becomes current" */
-        if (pool->device->current_pool == pool)
-            pool->device->current_pool = default_pool_locked(pool->device);
-        pool_destroy_locked(pool);
-        result = CUDA_SUCCESS;
-    }
     driver_release();
     return result;
 }
@@ -240,101 +184,4 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
     }
     driver_release();
     return result;
-}
-
-CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
-{
-    API_ENTER(0);
-    if (!pool_valid(pool) || (!map && count))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < count; i++) {
-        if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-            return CUDA_ERROR_INVALID_VALUE;
-        if (device_check(map[i].location.id))
-            return CUDA_ERROR_INVALID_DEVICE;
-        /* The pool's own device always has access; other devices are no peers here. */
-        bool own = map[i].location.id == pool->device->ordinal;
-        if (own ? map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                : map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-            return CUDA_ERROR_INVALID_VALUE;
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
-{
-    API_ENTER(0);
-    if (!flags || !location || !pool_valid(pool) || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (device_check(location->id))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *flags = location->id == pool->device->ordinal ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                                   : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice dev)
-{
-    API_ENTER(0);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (device_check(dev))
-        return CUDA_ERROR_INVALID_DEVICE;
-    driver_acquire();
-    *out = default_pool_locked(&devices[dev]);
-    driver_release();
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice dev)
-{
-    API_ENTER(0);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (device_check(dev))
-        return CUDA_ERROR_INVALID_DEVICE;
-    driver_acquire();
-    *out = current_pool_locked(&devices[dev]);
-    driver_release();
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
-{
-    API_ENTER(0);
-    if (device_check(dev))
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (!pool_valid(pool) || pool->device != &devices[dev])
-        return CUDA_ERROR_INVALID_VALUE;
-    driver_acquire();
-    devices[dev].current_pool = pool;
-    driver_release();
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location, CUmemAllocationType type)
-{
-    if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    return cuDeviceGetDefaultMemPool(out, location->id);
-}
-
-CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location, CUmemAllocationType type)
-{
-    if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    return cuDeviceGetMemPool(out, location->id);
-}
-
-CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
-{
-    if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    return cuDeviceSetMemPool(location->id, pool);
 }

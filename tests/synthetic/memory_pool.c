@@ -2,10 +2,10 @@
  * memory_pool.c - the allocator under cuMemAllocAsync, cuMemAlloc and modules' variables.
  *
  * A pool is a list of blocks over address arenas of its own; frames are put behind addresses page by page as
- * it grows and leave page by page as it is trimmed. Allocation is best fit, ALIGNMENT bytes aligned. Reuse
- * follows "Stream Ordered Memory Allocator": a block freed in a stream may be given out again at once in the
- * same stream; to others when the free has been reached; or, when memory is short, at once together with a
- * wait for it.
+ * it grows and leave page by page as it is trimmed. Allocation is best fit, POOL_ALIGNMENT bytes aligned.
+ * Reuse follows "Stream Ordered Memory Allocator": a block freed in a stream may be given out again at once
+ * in the same stream; to others when the free has been reached; or, when memory is short, at once together
+ * with a wait for it.
  */
 #include "memory_pool.h"
 #include "clock.h"
@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGNMENT 256
 #define ARENA_BYTES (WINDOW_BYTES / 32)
 
 struct CUmemPoolHandle_st *memory_pools;
@@ -27,6 +26,11 @@ struct CUmemPoolHandle_st *pool_new_locked(struct device *device, const CUmemPoo
     if (!pool)
         return NULL;
     pool->device = device;
+    pool->frames = device ? device->frames : frames_of(SPACE_HOST);
+    if (!pool->frames) {
+        object_free_locked(pool);
+        return NULL;
+    }
     if (props)
         pool->props = *props;
     pool->heap_of = heap_of;
@@ -128,6 +132,7 @@ static struct block *best_fit(struct CUmemPoolHandle_st *pool, uint64_t size, ui
 {
     struct block *best = NULL;
     for (struct block *b = pool->blocks; b; b = b->next) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a list without what was joined */
         bool fits = b->size >= size && (!best || b->size < best->size);
         if (!fits)
             continue;
@@ -194,15 +199,18 @@ static struct block *grow(struct CUmemPoolHandle_st *pool, uint64_t size)
     uint32_t n = (uint32_t)(missing / PAGE), *list = malloc(n * sizeof(*list));
     if (!list || !block_split(hole, missing))
         goto fail;
-    if (!frames_take_locked(pool->device->frames, n, list))
+    if (!frames_take_locked(pool->frames, n, list))
         goto fail;
-    window_map_locked(hole->base, n, (uint8_t)pool->device->ordinal, list);
-    if (window_access_locked(hole->base, missing, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, -1) != 0) {
+    window_map_locked(hole->base, n, pool->frames->space, list);
+    if (window_access_locked(hole->base, missing, (uint8_t)pool_device_access(pool),
+                             pool->device ? -1 : CU_MEM_ACCESS_FLAGS_PROT_READWRITE) != 0) {
         window_unmap_locked(hole->base, missing);
-        frames_give_locked(pool->device->frames, n, list);
+        frames_give_locked(pool->frames, n, list);
         goto fail;
     }
     free(list);
+    if (!pool->device)
+        host_pages_locked((int64_t)missing);
     pool->reserved += missing;
     if (pool->reserved > pool->reserved_high)
         pool->reserved_high = pool->reserved;
@@ -236,7 +244,9 @@ static struct block *ungrow(struct block *block, uint64_t at_most)
     for (uint32_t i = 0; i < n; i++)
         list[i] = window_page(first + i * PAGE)->frame - 1;
     window_unmap_locked(first, end - first);
-    frames_give_locked(pool->device->frames, n, list);
+    frames_give_locked(pool->frames, n, list);
+    if (!pool->device)
+        host_pages_locked(-(int64_t)(end - first));
     pool->reserved -= end - first;
     block->state = BLOCK_HOLE;
     block = block_join(block);
@@ -255,20 +265,11 @@ bool pool_trim_locked(struct CUmemPoolHandle_st *pool, uint64_t keep)
     return pool->reserved < before;
 }
 
-/* "the allocator will try to release memory back to the OS on the next call to stream, event or context
- * synchronize" */
-void pool_trim_all_locked(void)
-{
-    for (struct CUmemPoolHandle_st *pool = memory_pools; pool; pool = pool->next)
-        if (pool->reserved > pool->threshold && pool->reserved > round_up(pool->used, PAGE))
-            pool_trim_locked(pool, pool->threshold);
-}
-
-bool pool_reclaim_locked(struct device *device)
+bool pool_reclaim_locked(const struct frames *frames)
 {
     bool any = false;
     for (struct CUmemPoolHandle_st *pool = memory_pools; pool; pool = pool->next)
-        if (pool->device == device)
+        if (pool->frames == frames)
             any |= pool_trim_locked(pool, 0);
     return any;
 }
@@ -279,6 +280,7 @@ static bool drain_leaving(struct CUmemPoolHandle_st *pool)
     bool any = false;
 again:
     for (struct block *b = pool->blocks; b; b = b->next) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): as above */
         if (b->state == BLOCK_LEAVING && !op_passed_locked(b->op)) {
             op_await_locked(b->op); /* drops the lock: the list may have changed */
             any = true;
@@ -289,101 +291,8 @@ again:
     return any;
 }
 
-static struct block *find_block(struct CUmemPoolHandle_st *pool, uint64_t size, uint64_t stream_id,
-                                struct op **after)
+void pool_remove_locked(struct CUmemPoolHandle_st *pool)
 {
-    settle(pool);
-    struct block *block = best_fit(pool, size, stream_id, REUSE_SAME_STREAM);
-    if (!block)
-        block = grow(pool, size);
-    if (!block && pool_reclaim_locked(pool->device))
-        block = grow(pool, size);
-    if (!block && after && pool->reuse_internal) {
-        block = best_fit(pool, size, stream_id, REUSE_ANY);
-        if (block && block->state == BLOCK_LEAVING && block->stream_id != stream_id)
-            *after = op_ref(block->op);
-    }
-    if (!block && drain_leaving(pool)) {
-        block = best_fit(pool, size, stream_id, REUSE_FREE);
-        if (!block) {
-            pool_reclaim_locked(pool->device);
-            block = grow(pool, size);
-        }
-    }
-    return block;
-}
-
-uint64_t pool_allocate_locked(struct CUmemPoolHandle_st *pool, size_t size, struct CUstream_st *stream,
-                              CUcontext ctx, struct op **after)
-{
-    uint64_t bytes = round_up(size, ALIGNMENT), stream_id = stream ? stream->id : 0;
-    if (bytes < size || bytes > WINDOW_BYTES)
-        return 0;
-    clock_catch_up_locked();
-    struct block *block = find_block(pool, bytes, stream_id, after);
-    if (!block || !block_split(block, bytes))
-        return 0;
-    block_forget_op(block);
-    block->state = BLOCK_USED;
-    struct range range = {
-        .base = block->base,
-        .size = size,
-        .kind = pool->heap_of ? RANGE_ALLOC : RANGE_POOL,
-        .context = ctx,
-        .device = pool->device->ordinal,
-        .owner = block,
-    };
-    if (!range_add_locked(&range)) {
-        block->state = BLOCK_FREE;
-        block_join(block);
-        return 0;
-    }
-    pool->allocations++;
-    pool->used += bytes;
-    if (pool->used > pool->used_high)
-        pool->used_high = pool->used;
-    return range.base;
-}
-
-void pool_free_range_locked(struct range *range, uint64_t stream_id, struct op *op)
-{
-    struct block *block = range->owner;
-    struct CUmemPoolHandle_st *pool = block->pool;
-    range->freed_in = op ? stream_id : 0;
-    if (range->global)
-        pool->device->frames->driver_bytes -= block->size;
-    range_remove_locked(range);
-    pool->used -= block->size;
-    pool->allocations--;
-    if (op) {
-        block->state = BLOCK_LEAVING;
-        block->stream_id = stream_id;
-        block->op = op_ref(op);
-    } else {
-        block->state = BLOCK_FREE;
-        touches_forget_locked(block->base, block->size);
-        defined_free_locked(block->base, block->size);
-        block_join(block);
-    }
-    if (pool->destroyed && !pool->allocations)
-        pool_destroy_locked(pool);
-}
-
-void pool_destroy_locked(struct CUmemPoolHandle_st *pool)
-{
-    /* A heap goes with its context, and its allocations with it; a pool stays while allocations do. */
-    struct block *used = pool->heap_of ? pool->blocks : NULL;
-    while (used) {
-        struct block *next = used->next;
-        if (used->state == BLOCK_USED) {
-            pool_free_range_locked(range_find_locked(used->base), 0, NULL);
-            next = pool->blocks; /* blocks were joined */
-        }
-        used = next;
-    }
-    pool->destroyed = true;
-    if (pool->allocations)
-        return;
     drain_leaving(pool);
     pool_trim_locked(pool, 0);
     for (struct CUmemPoolHandle_st **link = &memory_pools; *link; link = &(*link)->next) {
@@ -401,26 +310,118 @@ void pool_destroy_locked(struct CUmemPoolHandle_st *pool)
     object_free_locked(pool);
 }
 
-uint64_t heap_allocate_locked(CUcontext ctx, size_t size, bool global)
+/* One that was destroyed ends when nothing of it is in use, and not before all frees have been reached. */
+static void end_if_idle_locked(struct CUmemPoolHandle_st *pool)
 {
-    uint64_t address = pool_allocate_locked(ctx->heap, size, NULL, ctx, NULL);
-    struct frames *frames = ctx->heap->device->frames;
-    if (address)
-        range_find_locked(address)->global = global;
-    if (address && global) {
-        frames->driver_bytes += round_up(size, ALIGNMENT);
-        if (frames->driver_bytes > frames->peak_driver_bytes)
-            frames->peak_driver_bytes = frames->driver_bytes;
-    }
-    return address;
+    settle(pool); /* which may drop the lock, and another thread be faster */
+    if (!object_valid(pool, OBJECT_POOL) || !pool->destroyed)
+        return;
+    for (const struct block *b = pool->blocks; b; b = b->next)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the same */
+        if (b->state == BLOCK_USED || b->state == BLOCK_LEAVING)
+            return;
+    pool_remove_locked(pool);
 }
 
-CUresult heap_free_locked(struct range *range)
+/* "the allocator will try to release memory back to the OS on the next call to stream, event or context
+ * synchronize" */
+void pool_trim_all_locked(void)
+{
+    struct CUmemPoolHandle_st *next;
+    for (struct CUmemPoolHandle_st *pool = memory_pools; pool; pool = next) {
+        next = pool->next;
+        if (pool->destroyed)
+            end_if_idle_locked(pool);
+        else if (pool->reserved > pool->threshold && pool->reserved > round_up(pool->used, PAGE))
+            pool_trim_locked(pool, pool->threshold);
+    }
+}
+
+static struct block *find_block(struct CUmemPoolHandle_st *pool, uint64_t size, uint64_t stream_id,
+                                struct op **after)
+{
+    settle(pool);
+    struct block *block = best_fit(pool, size, stream_id, REUSE_SAME_STREAM);
+    if (!block)
+        block = grow(pool, size);
+    if (!block && pool_reclaim_locked(pool->frames))
+        block = grow(pool, size);
+    if (!block && after && pool->reuse_internal) {
+        block = best_fit(pool, size, stream_id, REUSE_ANY);
+        if (block && block->state == BLOCK_LEAVING && block->stream_id != stream_id)
+            *after = op_ref(block->op);
+    }
+    if (!block && drain_leaving(pool)) {
+        block = best_fit(pool, size, stream_id, REUSE_FREE);
+        if (!block) {
+            pool_reclaim_locked(pool->frames);
+            block = grow(pool, size);
+        }
+    }
+    return block;
+}
+
+uint64_t pool_allocate_locked(struct CUmemPoolHandle_st *pool, size_t size, struct CUstream_st *stream,
+                              CUcontext ctx, struct op **after)
+{
+    uint64_t bytes = round_up(size, POOL_ALIGNMENT), stream_id = stream ? stream->id : 0;
+    if (bytes < size || bytes > WINDOW_BYTES)
+        return 0;
+    clock_catch_up_locked();
+    struct block *block = find_block(pool, bytes, stream_id, after);
+    if (!block || !block_split(block, bytes))
+        return 0;
+    block_forget_op(block);
+    block->state = BLOCK_USED;
+    struct range range = {
+        .base = block->base,
+        .size = size,
+        .kind = pool->heap_of ? RANGE_ALLOC : RANGE_POOL,
+        .context = ctx,
+        .device = pool->device ? pool->device->ordinal : CU_DEVICE_INVALID,
+        .owner = block,
+    };
+    if (!range_add_locked(&range)) {
+        block->state = BLOCK_FREE;
+        block_join(block);
+        return 0;
+    }
+    pool->used += bytes;
+    if (pool->used > pool->used_high)
+        pool->used_high = pool->used;
+    return range.base;
+}
+
+void pool_free_range_locked(struct range *range, uint64_t stream_id, struct op *op)
 {
     struct block *block = range->owner;
     struct CUmemPoolHandle_st *pool = block->pool;
-    pool_free_range_locked(range, 0, NULL);
-    if (pool->reserved > round_up(pool->used, PAGE))
-        pool_trim_locked(pool, 0);
-    return CUDA_SUCCESS;
+    range->freed_in = op ? stream_id : 0;
+    if (range->global)
+        pool->device->frames->driver_bytes -= block->size;
+    range_remove_locked(range);
+    pool->used -= block->size;
+    if (op) {
+        block->state = BLOCK_LEAVING;
+        block->stream_id = stream_id;
+        block->op = op_ref(op);
+    } else {
+        block->state = BLOCK_FREE;
+        touches_forget_locked(block->base, block->size);
+        defined_free_locked(block->base, block->size);
+        block_join(block);
+    }
+    if (pool->destroyed)
+        end_if_idle_locked(pool);
+}
+
+/*
+ * "If any pointers obtained from this pool haven't been freed or the pool has free operations that haven't
+ * completed when cuMemPoolDestroy is invoked, the function will return immediately and the resources
+ * associated with the pool will be released automatically once there are no more outstanding allocations."
+ */
+void pool_destroy_locked(struct CUmemPoolHandle_st *pool)
+{
+    pool->destroyed = true;
+    end_if_idle_locked(pool);
 }

@@ -47,7 +47,7 @@ static void handle_drop(struct handle *handle)
         return;
     frames_give_locked(frames_of(handle->space), (uint32_t)(handle->size / PAGE), handle->frames);
     if (handle->space == SPACE_HOST)
-        pinned_bytes_locked(-(int64_t)handle->size);
+        host_pages_locked(-(int64_t)handle->size);
     handles[handle->id - HANDLE_BASE] = NULL;
     free(handle->frames);
     free(handle);
@@ -201,7 +201,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmem
         handle_capacity = more;
     }
     if (!frames_take_locked(frames, n, handle->frames) &&
-        !(space != SPACE_HOST && pool_reclaim_locked(&devices[space]) &&
+        !(space != SPACE_HOST && pool_reclaim_locked(frames) &&
           frames_take_locked(frames, n, handle->frames)))
         goto fail;
     handle->prop = *prop;
@@ -211,10 +211,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmem
     handle->id = HANDLE_BASE + handle_count;
     handles[handle_count++] = handle;
     *out = handle->id;
-    if (space == SPACE_HOST) {
-        clock_charge_locked((double)size * options.size_scale * MACHINE_HOST_PIN_BYTE);
-        pinned_bytes_locked((int64_t)size);
-    }
+    if (space == SPACE_HOST)
+        host_pages_locked((int64_t)size);
     driver_release();
     return CUDA_SUCCESS;
 fail:

@@ -147,9 +147,5 @@ enum place place_of_locked(uint64_t address, uint64_t size)
         /* Partly registered host memory counts as pageable; the end of a device allocation is its end. */
         return range_is_host(range) ? PLACE_PAGEABLE : PLACE_NOWHERE;
     }
-    if (range_is_host(range))
-        return PLACE_PINNED;
-    if (range->kind == RANGE_MAPPING && window_page(address)->space == SPACE_HOST)
-        return PLACE_PINNED;
-    return PLACE_DEVICE;
+    return range_is_host(range) || range_is_host_pages(range) ? PLACE_PINNED : PLACE_DEVICE;
 }
