@@ -2,12 +2,14 @@
  * alloc.c - device memory asked for and given back.
  *
  * What is at least HBMSPILL_MIN_SIZE long and movable comes from the cache; the rest is the driver's,
- * counted. Not movable: pools that can be exported or lie on the host, memory allocated by a capture (it
- * belongs to the graph).
+ * counted. Not movable: pools that can be exported or are not of the device, memory allocated by a capture
+ * (it belongs to the graph).
  */
 #include "hooks/capture.h"
 #include "hooks/costs.h"
 #include "hooks/counters.h"
+#include "hooks/host_account.h"
+#include "hooks/host_pool.h"
 #include "hooks/link.h"
 #include "hooks/live.h"
 #include "hooks/operation.h"
@@ -137,8 +139,18 @@ static CUresult acted(CUdeviceptr address, CUstream stream, bool per_thread)
         CUresult async_status;                                                                               \
         if (!shim_active() || capture_graph(stream, per_thread) || !(async_pool = (pool)))                   \
             return call;                                                                                     \
-        if (pool_movable(async_pool) && managed_alloc(out, size, &async_status))                             \
-            return async_status != CUDA_SUCCESS ? async_status : acted(*(out), stream, per_thread);          \
+        switch (pool_kind(async_pool)) {                                                                     \
+        case POOL_HOST:                                                                                      \
+            return HOST_POOL_ALLOC(async_pool, size, out, call);                                             \
+        case POOL_OTHER:                                                                                     \
+            return call;                                                                                     \
+        case POOL_MOVABLE:                                                                                   \
+            if (managed_alloc(out, size, &async_status))                                                     \
+                return async_status != CUDA_SUCCESS ? async_status : acted(*(out), stream, per_thread);      \
+            break;                                                                                           \
+        case POOL_DEVICE:                                                                                    \
+            break;                                                                                           \
+        }                                                                                                    \
         return PASSED_ALLOC(size, call, outside_pool(async_pool));                                           \
     } while (0)
 
@@ -183,6 +195,18 @@ static bool managed_free(CUdeviceptr address, const struct stream_key *stream, C
     return true;
 }
 
+/* The driver's. It is no longer a host pool's before the call: the address may be another's right after. */
+#define PASSED_FREE(address, call, freed)                                                                    \
+    ({                                                                                                       \
+        struct host_piece *piece = host_pool_take(address);                                                  \
+        CUresult passed_status = (call);                                                                     \
+        if (piece && passed_status == CUDA_SUCCESS)                                                          \
+            freed;                                                                                           \
+        else if (piece)                                                                                      \
+            host_pool_put_back(piece);                                                                       \
+        passed_status;                                                                                       \
+    })
+
 CUresult hook_cuMemFree_v2(CUdeviceptr address)
 {
     CUresult status;
@@ -191,7 +215,7 @@ CUresult hook_cuMemFree_v2(CUdeviceptr address)
         return hbmspill_real.cuMemFree_v2(address);
     window_submit_quietly(CU_STREAM_LEGACY);
     if (!managed_free(address, NULL, &status))
-        status = hbmspill_real.cuMemFree_v2(address);
+        status = PASSED_FREE(address, hbmspill_real.cuMemFree_v2(address), host_pool_freed(piece));
     return status;
 }
 
@@ -224,7 +248,8 @@ CUresult hook_cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 
     if (async_free(address, stream, false, &status))
         return status;
-    return hbmspill_real.cuMemFreeAsync(address, stream);
+    return PASSED_FREE(address, hbmspill_real.cuMemFreeAsync(address, stream),
+                       host_pool_freed_in(piece, stream, false));
 }
 
 CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
@@ -233,5 +258,6 @@ CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
 
     if (async_free(address, stream, true, &status))
         return status;
-    return hbmspill_real.cuMemFreeAsync_ptsz(address, stream);
+    return PASSED_FREE(address, hbmspill_real.cuMemFreeAsync_ptsz(address, stream),
+                       host_pool_freed_in(piece, stream, true));
 }

@@ -2,6 +2,7 @@
  * event.c - what a job asks of an event, which may be recorded in the window's tail and not yet in the
  * driver: then it goes there first.
  */
+#include "hooks/host_pool.h"
 #include "hooks/trace.h"
 #include "hooks/window.h"
 
@@ -16,6 +17,16 @@ CUresult hook_cuEventQuery(CUevent event)
         held = window_submit_record(event);
     }
     status = hbmspill_real.cuEventQuery(event);
+    return held != CUDA_SUCCESS ? held : status;
+}
+
+CUresult hook_cuEventSynchronize(CUevent event)
+{
+    CUresult held = shim_active() ? window_submit_record(event) : CUDA_SUCCESS;
+    CUresult status = hbmspill_real.cuEventSynchronize(event);
+
+    if (status == CUDA_SUCCESS && shim_active())
+        host_pools_ask();
     return held != CUDA_SUCCESS ? held : status;
 }
 
@@ -36,7 +47,6 @@ static CUresult submit_two(CUevent one, CUevent other)
     return status != CUDA_SUCCESS ? status : second;
 }
 
-EVENT_HOOK(cuEventSynchronize, (CUevent event), (event), window_submit_record(event))
 EVENT_HOOK(cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end), (milliseconds, start, end),
            submit_two(start, end))
 EVENT_HOOK(cuEventElapsedTime_v2, (float *milliseconds, CUevent start, CUevent end),

@@ -2,6 +2,7 @@
 #include "hooks/counters.h"
 #include "hooks/gpu.h"
 #include "hooks/host_memory.h"
+#include "hooks/host_pool.h"
 #include "hooks/host_table.h"
 #include "hooks/outside.h"
 #include "shim/log.h"
@@ -50,6 +51,7 @@ bool host_account_make_room(void)
     uint64_t before = atomic_load(&host_memory_budget()->pinned);
     struct gpu *gpu;
 
+    host_pools_ask();
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
         cache_trim_host(gpu->cache);
         if (gpu->pinned.pool)
@@ -68,11 +70,18 @@ void host_account_take(uint64_t bytes)
     }
 }
 
-static bool on_host(const CUmemAllocationProp *prop)
+void host_account_check(void)
 {
-    return prop->location.type == CU_MEM_LOCATION_TYPE_HOST ||
-           prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
-           prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+    if (budget_left(host_memory_budget()))
+        return;
+    (void)host_account_make_room();
+    tell_full();
+}
+
+bool host_account_on_host(const CUmemLocation *location)
+{
+    return location->type == CU_MEM_LOCATION_TYPE_HOST || location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+           location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
 }
 
 CUresult host_account_create(CUmemGenericAllocationHandle *handle, size_t size,
@@ -80,7 +89,7 @@ CUresult host_account_create(CUmemGenericAllocationHandle *handle, size_t size,
 {
     CUresult status;
 
-    if (!on_host(prop))
+    if (!host_account_on_host(&prop->location))
         return hbmspill_real.cuMemCreate(handle, size, prop, flags);
     host_account_take(size);
     status = hbmspill_real.cuMemCreate(handle, size, prop, flags);

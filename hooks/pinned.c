@@ -3,6 +3,7 @@
 #include "hooks/gpu.h"
 #include "hooks/held.h"
 #include "hooks/host_memory.h"
+#include "hooks/host_pool.h"
 #include "pinned/numa.h"
 #include "pinned/system.h"
 #include "shim/log.h"
@@ -33,6 +34,8 @@ int pinned_take(uint64_t bytes)
     struct gpu *gpu;
 
     for (unsigned i = 0; budget_take(pinned_budget(), bytes); i++) {
+        if (!i)
+            host_pools_ask();
         gpu = gpu_at(i);
         if (!gpu)
             return -ENOSPC;
@@ -305,9 +308,12 @@ int pinned_slot_free(struct gpu *gpu, void *memory)
 
 uint64_t pinned_room(void)
 {
-    uint64_t room = budget_left(pinned_budget());
     struct pool_usage usage;
     struct gpu *gpu;
+    uint64_t room;
+
+    host_pools_ask(); /* ours were synchronizations too */
+    room = budget_left(pinned_budget());
 
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
         if (!gpu->pinned.pool)

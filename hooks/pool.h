@@ -6,8 +6,15 @@
 
 #include "hooks/gpu.h"
 
-/* Not movable: on the host, on another device than the current one, or made to be exported. Any thread. */
-bool pool_movable(CUmemoryPool pool);
+enum pool_kind {
+    POOL_MOVABLE, /* of the current device, not to be exported: what the cache gives does as well */
+    POOL_DEVICE,  /* of another device, or made to be exported */
+    POOL_HOST,    /* pinned host memory (hooks/host_pool.h) */
+    POOL_OTHER,   /* managed memory, or another process's */
+};
+
+/* Any thread. */
+enum pool_kind pool_kind(CUmemoryPool pool);
 /* The pool that cuMemAllocAsync uses now; NULL where there is none. */
 CUmemoryPool pool_current(void);
 

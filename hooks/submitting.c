@@ -4,6 +4,7 @@
  * Nothing else is done here. An error of what was held is returned by such a call, after the call itself was
  * made.
  */
+#include "hooks/host_pool.h"
 #include "hooks/trace.h"
 #include "hooks/window.h"
 
@@ -17,19 +18,34 @@
         return held != CUDA_SUCCESS ? held : status;                                                         \
     }
 
+/* The same for a call that waits; waited: what is done where it has. */
+#define WAITING(symbol, parameters, arguments, submit, note, waited)                                         \
+    CUresult hook_##symbol parameters                                                                        \
+    {                                                                                                        \
+        TRACE(note);                                                                                         \
+        CUresult held = submit;                                                                              \
+        CUresult status = hbmspill_real.symbol arguments;                                                    \
+                                                                                                             \
+        if (status == CUDA_SUCCESS && shim_active())                                                         \
+            waited;                                                                                          \
+        return held != CUDA_SUCCESS ? held : status;                                                         \
+    }
+
 /* In a stream, which is a parameter of that name; the per-thread default stream never has anything held. */
-#define STREAM_HOOKS(symbol, parameters, arguments, trace)                                                   \
-    SUBMITTING(symbol, parameters, arguments, window_submit_for(stream), trace(&stream, false))              \
-    SUBMITTING(symbol##_ptsz, parameters, arguments,                                                         \
-               window_submit_for(stream ? stream : CU_STREAM_PER_THREAD), trace(&stream, true))
 #define SUBMITTING_HOOKS(symbol, parameters, arguments)                                                      \
-    STREAM_HOOKS(symbol, parameters, arguments, trace_submit)
+    SUBMITTING(symbol, parameters, arguments, window_submit_for(stream), trace_submit(&stream, false))       \
+    SUBMITTING(symbol##_ptsz, parameters, arguments,                                                         \
+               window_submit_for(stream ? stream : CU_STREAM_PER_THREAD), trace_submit(&stream, true))
 
 /* For all streams. */
 #define SUBMITTING_HOOK(symbol, parameters, arguments)                                                       \
     SUBMITTING(symbol, parameters, arguments, window_submit(), trace_submit(NULL, false))
 
-STREAM_HOOKS(cuStreamSynchronize, (CUstream stream), (stream), trace_wait)
+WAITING(cuStreamSynchronize, (CUstream stream), (stream), window_submit_for(stream),
+        trace_wait(&stream, false), host_pools_waited_for(stream, false))
+WAITING(cuStreamSynchronize_ptsz, (CUstream stream), (stream),
+        window_submit_for(stream ? stream : CU_STREAM_PER_THREAD), trace_wait(&stream, true),
+        host_pools_waited_for(stream, true))
 SUBMITTING_HOOKS(cuStreamQuery, (CUstream stream), (stream))
 SUBMITTING_HOOKS(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr address, size_t size, unsigned flags),
                  (stream, address, size, flags))
@@ -53,8 +69,9 @@ SUBMITTING_HOOKS(cuGraphicsMapResources, (unsigned count, CUgraphicsResource *re
                  (count, resources, stream))
 SUBMITTING_HOOKS(cuGraphicsUnmapResources, (unsigned count, CUgraphicsResource *resources, CUstream stream),
                  (count, resources, stream))
-SUBMITTING(cuCtxSynchronize, (void), (), window_submit(), trace_wait(NULL, false))
-SUBMITTING(cuCtxSynchronize_v2, (CUcontext context), (context), window_submit(), trace_wait(NULL, false))
+WAITING(cuCtxSynchronize, (void), (), window_submit(), trace_wait(NULL, false), host_pools_waited(NULL))
+WAITING(cuCtxSynchronize_v2, (CUcontext context), (context), window_submit(), trace_wait(NULL, false),
+        host_pools_waited(context))
 SUBMITTING_HOOK(cuCtxRecordEvent, (CUcontext context, CUevent event), (context, event))
 SUBMITTING_HOOK(cuCtxWaitEvent, (CUcontext context, CUevent event), (context, event))
 SUBMITTING_HOOK(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))

@@ -123,6 +123,9 @@ typedef CUresult(CUDAAPI *PFN_cuTexRefSetAddress2D_v3020)(CUtexref, const CUDA_A
     X(cuMemPoolCreate, PFN_cuMemPoolCreate_v11020) \
     X(cuMemPoolDestroy, PFN_cuMemPoolDestroy_v11020) \
     X(cuMemPoolGetAttribute, PFN_cuMemPoolGetAttribute_v11020) \
+    X(cuMemPoolTrimTo, PFN_cuMemPoolTrimTo_v11020) \
+    X(cuMemGetDefaultMemPool, PFN_cuMemGetDefaultMemPool_v13000) \
+    X(cuMemGetMemPool, PFN_cuMemGetMemPool_v13000) \
     X(cuMemCreate, PFN_cuMemCreate_v10020) \
     X(cuMemRelease, PFN_cuMemRelease_v10020) \
     X(cuMemMap, PFN_cuMemMap_v10020) \
@@ -405,6 +408,7 @@ typedef CUresult(CUDAAPI *PFN_cuTexRefSetAddress2D_v3020)(CUtexref, const CUDA_A
     X(cuDevicePrimaryCtxGetState, PFN_cuDevicePrimaryCtxGetState_v7000) \
     X(cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000) \
     X(cuDeviceGetMemPool, PFN_cuDeviceGetMemPool_v11020) \
+    X(cuDeviceGetDefaultMemPool, PFN_cuDeviceGetDefaultMemPool_v11020) \
     X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020) \
     X(cuMemAddressFree, PFN_cuMemAddressFree_v10020) \
     X(cuMemSetAccess, PFN_cuMemSetAccess_v10020) \

@@ -12,6 +12,7 @@ integration_tests = \
 	%D%/integration/test_graph_launches \
 	%D%/integration/test_graph_nodes \
 	%D%/integration/test_graphs \
+	%D%/integration/test_host_pools \
 	%D%/integration/test_kernels \
 	%D%/integration/test_long_run \
 	%D%/integration/test_numa \
@@ -111,6 +112,10 @@ EXTRA_DIST += %D%/integration/documented_errors.awk
 %C%_integration_test_graphs_SOURCES = %D%/integration/test_graphs.c
 %C%_integration_test_graphs_CFLAGS = $(integration_cflags)
 %C%_integration_test_graphs_LDADD = $(integration_libs)
+
+%C%_integration_test_host_pools_SOURCES = %D%/integration/test_host_pools.c
+%C%_integration_test_host_pools_CFLAGS = $(integration_cflags)
+%C%_integration_test_host_pools_LDADD = $(integration_libs)
 
 %C%_integration_test_kernels_SOURCES = %D%/integration/test_kernels.c
 %C%_integration_test_kernels_CFLAGS = $(integration_cflags)

@@ -20,8 +20,8 @@ static struct {
     CUevent event;
     CUgraph graph, captured, clone;
     CUgraphExec exec, other_exec;
-    CUmemoryPool pool;
-    CUdeviceptr pooled, reserved, mapped, managed;
+    CUmemoryPool pool, host_pool;
+    CUdeviceptr pooled, host_pooled[2], reserved, mapped, managed;
     CUmemGenericAllocationHandle handle;
     CUlibrary library;
     void *pinned, *combined;
@@ -52,6 +52,9 @@ static inline void give_back(void)
         GIVE_BACK(own.memory[i], cuMemFree(own.memory[i]));
     GIVE_BACK(own.pooled, cuMemFree(own.pooled));
     GIVE_BACK(own.pool, cuMemPoolDestroy(own.pool));
+    for (unsigned i = 0; i < 2; i++)
+        GIVE_BACK(own.host_pooled[i], cuMemFree(own.host_pooled[i]));
+    GIVE_BACK(own.host_pool, cuMemPoolDestroy(own.host_pool));
     GIVE_BACK(own.mapped, cuMemUnmap(own.mapped, BYTES));
     GIVE_BACK(own.handle, cuMemRelease(own.handle));
     GIVE_BACK(own.reserved, cuMemAddressFree(own.reserved, BYTES));

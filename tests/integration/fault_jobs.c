@@ -86,6 +86,37 @@ void fault_job_rounds(void)
     end();
 }
 
+/* Memory of the host from a pool of its own and from the driver's; it is written by the CPU and on the
+ * device.
+ */
+static void host_pools(void)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {.type = CU_MEM_LOCATION_TYPE_HOST}};
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemoryPool of_driver;
+    uint32_t *words;
+
+    TRY(cuMemPoolCreate(&own.host_pool, &props));
+    TRY(cuMemPoolSetAccess(own.host_pool, &access, 1));
+    TRY(cuMemAllocFromPoolAsync(&own.host_pooled[0], BYTES, own.host_pool, own.stream[0]));
+    TRY(cuMemGetDefaultMemPool(&of_driver, &props.location, CU_MEM_ALLOCATION_TYPE_PINNED));
+    TRY(cuMemGetMemPool(&of_driver, &props.location, CU_MEM_ALLOCATION_TYPE_PINNED));
+    TRY(cuMemAllocFromPoolAsync(&own.host_pooled[1], 3 * BYTES, of_driver, own.stream[0]));
+    TRY(cuStreamSynchronize(own.stream[0]));
+    words = (uint32_t *)(uintptr_t)own.host_pooled[0];
+    for (uint32_t i = 0; i < LOOKED_AT; i++)
+        words[i] = i;
+    *(uint32_t *)(uintptr_t)own.host_pooled[1] = 1;
+    TRY(cuMemsetD32Async(own.host_pooled[0], 5, LOOKED_AT / 2, own.stream[0]));
+    TRY(cuStreamSynchronize(own.stream[0]));
+    REQUIRE(words[0] == 5 && words[LOOKED_AT - 1] == LOOKED_AT - 1);
+    TRY(cuMemFree(own.host_pooled[1]));
+    own.host_pooled[1] = 0;
+    TRY(cuMemPoolTrimTo(of_driver, 0));
+}
+
 void fault_job_pools(void)
 {
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -113,6 +144,7 @@ void fault_job_pools(void)
     TRY(cuMemPoolCreate(&own.pool, &props));
     TRY(cuMemAllocFromPoolAsync(&own.pooled, 4096, own.pool, own.stream[0]));
     TRY(cuMemsetD32Async(own.pooled, 3, 1024, own.stream[0]));
+    host_pools();
     for (unsigned i = 0; i < COUNT; i++) {
         allocate(i, own.stream[0]);
         fill(i, i, own.stream[0]);

@@ -80,11 +80,12 @@ void *job_symbol(const char *symbol)
         found = dlsym(driver, symbol);
     } else {
         bool per_thread = base_name(symbol, name, sizeof name);
+        cuuint64_t flags =
+            per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
 
-        get_proc_address(name, &found, LOOKUP_VERSION,
-                         per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
-                                    : CU_GET_PROC_ADDRESS_LEGACY_STREAM,
-                         NULL);
+        get_proc_address(name, &found, LOOKUP_VERSION, flags, NULL);
+        if (!found) /* a newer function */
+            get_proc_address(name, &found, CUDA_VERSION, flags, NULL);
     }
     if (!found)
         job_fail(__FILE__, __LINE__, "the driver has no", "%s", symbol);

@@ -54,6 +54,11 @@ enum { JOB_SLOWER = 1 };
     X(cuMemPoolCreate)                                                                                       \
     X(cuMemPoolDestroy)                                                                                      \
     X(cuMemPoolGetAttribute)                                                                                 \
+    X(cuMemPoolSetAttribute)                                                                                 \
+    X(cuMemPoolSetAccess)                                                                                    \
+    X(cuMemPoolTrimTo)                                                                                       \
+    X(cuMemGetDefaultMemPool)                                                                                \
+    X(cuMemGetMemPool)                                                                                       \
     X(cuMemHostAlloc)                                                                                        \
     X(cuMemAllocHost)                                                                                        \
     X(cuMemFreeHost)                                                                                         \
