@@ -413,6 +413,20 @@ void cache_usage(struct cache *cache, struct cache_usage *usage)
     pthread_mutex_unlock(&cache->lock);
 }
 
+uint64_t cache_used(struct cache *cache)
+{
+    const struct segment *segment;
+    uint64_t used;
+
+    pthread_mutex_lock(&cache->lock);
+    used = cache->frames.held + cache->frames.outside - cache->frames.free_bytes;
+    DL_FOREACH(cache->idle, segment)
+    for (unsigned i = 0; i < segment->pieces; i++)
+        used -= segment->piece[i].frame ? cache->frames.size : 0;
+    pthread_mutex_unlock(&cache->lock);
+    return used;
+}
+
 bool cache_answers(struct cache *cache, unsigned milliseconds)
 {
     if (!lock_in_time(&cache->lock, milliseconds))

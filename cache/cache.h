@@ -246,6 +246,9 @@ struct cache_usage {
     uint64_t spilled;          /* only in the host tier */
 };
 void cache_usage(struct cache *cache, struct cache_usage *usage);
+/* HBM with contents, or that is not ours: without frames that are free, or whose contents are dead. Looks at
+ * all that was freed and still has frames. */
+uint64_t cache_used(struct cache *cache);
 
 /*
  * Whether the cache's lock comes free within so many milliseconds. At exit it may not: a handler of a signal

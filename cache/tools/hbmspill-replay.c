@@ -11,16 +11,21 @@
 #include "config.h"
 #include "model/machine.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB (1 << 20)
 
 /* Looked at by the planner at most, which is a minute or so: no clock ends it, so that results repeat. */
 #define MOST_PIECES 5e7
 #define MOST_ITERATIONS 4e5
+
+/* Of a file of events: what viewers still open. */
+#define EVENTS_BYTES (UINT64_C(256) << 20)
 
 static const char usage[] =
     "usage: hbmspill-replay TRACE --hbm SIZE [options]        all times are modelled\n"
@@ -35,6 +40,7 @@ static const char usage[] =
     "  --window auto|off|N          most operations held (default auto)\n"
     "  --plan off|greedy|optimal    schedules for rounds that repeat (default greedy)\n"
     "  --cycle FILE                 write the round that was found, for hbmspill-plan\n"
+    "  --events FILE                write what happens when, for Perfetto; not of a sweep\n"
     "  --duration-from bytes:RATE   kernels without a duration move what they touch at RATE GB/s (default "
     "3000)\n"
     "  --frame SIZE                 (default: 2 MiB, more where HBM is large)\n"
@@ -51,7 +57,7 @@ struct request {
     double transfer_ratio;             /* of --link ratio:R, else 0 */
     const char *link_name;
     bool json, optimal;
-    const char *cycle_path;
+    const char *cycle_path, *events_path;
     uint32_t repeat;
     struct replay_config config;
 };
@@ -197,6 +203,7 @@ static void parse_arguments(int argc, char **argv, struct request *request)
                                             {"window", required_argument, NULL, 'w'},
                                             {"plan", required_argument, NULL, 'n'},
                                             {"cycle", required_argument, NULL, 'y'},
+                                            {"events", required_argument, NULL, 'e'},
                                             {"duration-from", required_argument, NULL, 'd'},
                                             {"frame", required_argument, NULL, 'f'},
                                             {"repeat", required_argument, NULL, 'r'},
@@ -241,6 +248,9 @@ static void parse_arguments(int argc, char **argv, struct request *request)
         case 'y':
             request->cycle_path = optarg;
             break;
+        case 'e':
+            request->events_path = optarg;
+            break;
         case 'd':
             parse_rate(request, optarg);
             break;
@@ -280,6 +290,8 @@ static void parse_arguments(int argc, char **argv, struct request *request)
         wrong_usage("one trace is wanted", NULL);
     if (!(request->hbm_from > 0))
         wrong_usage("--hbm is missing", NULL);
+    if (request->events_path && request->hbm_step > 0)
+        wrong_usage("--events is of one size, not of a sweep", NULL);
     request->path = argv[optind];
 }
 
@@ -404,6 +416,7 @@ static int replay_row(const struct request *request, const struct tape *tape, co
         config.link = (struct simulation_link){rate, rate, rate, rate};
     }
     wide = config;
+    wide.events = NULL;
     wide.follow = false;
     config.planner = &planner;
     wide.hbm = UINT64_C(1) << 60;
@@ -421,6 +434,7 @@ static int replay_row(const struct request *request, const struct tape *tape, co
 
 int main(int argc, char **argv)
 {
+    static struct events_writer events;
     struct request request = {.config = {.host = UINT64_C(1) << 50,
                                          .policy = CACHE_POLICY_NEXTUSE,
                                          .prefetch = true,
@@ -460,6 +474,16 @@ int main(int argc, char **argv)
         if (!replay_examine(tape, &request.config, &about))
             return 2;
     }
+    if (request.events_path) {
+        int fd = open(request.events_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+        if (fd < 0) {
+            fprintf(stderr, "hbmspill-replay: %s: %s\n", request.events_path, strerror(errno));
+            return 1;
+        }
+        events_begin(&events, fd, (uint32_t)getpid(), EVENTS_BYTES);
+        request.config.events = &events;
+    }
     print_head(&request, tape, &about);
     rows = request.hbm_step > 0
                ? 1 + (unsigned)((request.hbm_to - request.hbm_from) / request.hbm_step + 1e-9)
@@ -472,6 +496,16 @@ int main(int argc, char **argv)
     }
     if (request.json)
         printf("\n  ]\n}\n");
+    if (request.config.events) {
+        int error = events_end(&events);
+
+        if (close(events.fd) && !error)
+            error = -errno;
+        if (error) {
+            fprintf(stderr, "hbmspill-replay: %s: %s\n", request.events_path, strerror(-error));
+            status = 1;
+        }
+    }
     tape_free(tape);
     return status;
 }

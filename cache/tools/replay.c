@@ -75,8 +75,12 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
 {
     struct replay replay = {.tape = tape, .about = about, .config = config, .result = result};
     uint64_t frame = config->frame_size ? config->frame_size : replay_frame_size(config->hbm);
-    struct simulation_config machine = {
-        .link = config->link, .driver_scale = config->driver_scale, .hbm = config->hbm, .host = config->host};
+    struct simulation_config machine = {.link = config->link,
+                                        .span = config->events ? replay_events_span : NULL,
+                                        .span_ctx = &replay,
+                                        .driver_scale = config->driver_scale,
+                                        .hbm = config->hbm,
+                                        .host = config->host};
     struct cache_config cache = {.frame_size = frame,
                                  .hbm_limit = config->hbm,
                                  .host_limit = config->host,
@@ -112,6 +116,8 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
                                                           config->link.in_both, config->link.out_both});
     for (uint32_t i = 0; i < tape->streams && !error; i++)
         error = simulation_stream(replay.simulation, &replay.streams[i]);
+    if (!error)
+        error = replay_events_begin(&replay);
     if (!error) {
         for (uint32_t i = 0; i < tape->event_count && !error; i++)
             error = replay_play(&replay, i);
@@ -121,6 +127,8 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
             error = -EIO;
         if (!error)
             conclude(&replay);
+        if (!error)
+            replay_events_end(&replay);
         if (error == -ENOSPC) /* it does not fit: that is the answer */
             error = 0;
     }
@@ -135,5 +143,6 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
     free(replay.held);
     free(replay.ops);
     free(replay.touches);
+    free(replay.states);
     return error;
 }

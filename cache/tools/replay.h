@@ -9,6 +9,7 @@
 #define HBMSPILL_CACHE_TOOLS_REPLAY_H
 
 #include "cache/cache.h"
+#include "cache/events.h"
 #include "cache/tape.h"
 #include "cache/tools/simulation.h"
 
@@ -31,6 +32,7 @@ struct replay_config {
     double rate;                         /* bytes a second, for kernels whose duration is not in the tape */
     double size_scale;                   /* a byte of the tape stands for so many */
     double driver_scale;                 /* of what the cache's driver calls cost */
+    struct events_writer *events;        /* what happens is written there, or NULL */
 };
 
 /* What a tape is, whatever machine it runs on. */

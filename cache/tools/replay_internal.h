@@ -10,6 +10,11 @@
 #include "cache/tools/arrivals.h"
 #include "cache/tools/replay.h"
 
+/* What is where when an operation of the tape is submitted: bytes. */
+struct replay_state {
+    uint64_t used, spilled;
+};
+
 struct replay {
     const struct tape *tape;
     const struct replay_tape *about;
@@ -39,6 +44,7 @@ struct replay {
     struct cache_planned_op *ops;
     struct cache_touch *touches;
     uint32_t touch_count, touch_capacity;
+    struct replay_state *states; /* by event of the tape, where events are written */
 };
 
 /* Plays an event of the tape, or holds it. */
@@ -57,5 +63,14 @@ int replay_submit_one(struct replay *replay, const struct tape_event *event,
                       const struct cache_touch *touches);
 int replay_copy_now(struct replay *replay, const struct tape_event *event);
 int replay_alloc_now(struct replay *replay, const struct tape_event *event);
+
+/*
+ * What happens as events (replay_events.c), where the configuration asks for it: what the lanes are, an
+ * operation is submitted next, what the simulation tells, and at the end the rounds.
+ */
+int replay_events_begin(struct replay *replay);
+void replay_events_operation(struct replay *replay, const struct tape_event *event);
+void replay_events_span(void *ctx, const struct simulation_span *span);
+void replay_events_end(const struct replay *replay);
 
 #endif

@@ -140,6 +140,7 @@ static int forward(struct replay *replay, const struct tape_event *event, bool d
         error = follow_copies(replay, event);
     if (error)
         return error;
+    replay_events_operation(replay, event);
     if (event->kind == TAPE_COPY && from_host && to_host)
         error = simulation_kernel(replay->simulation, stream, (double)size * 1e9 / MACHINE_HOST_RATE);
     else if (event->kind == TAPE_COPY && from_host != to_host)
@@ -147,6 +148,7 @@ static int forward(struct replay *replay, const struct tape_event *event, bool d
     else
         error = simulation_kernel(replay->simulation, stream,
                                   replay_duration(replay->tape, event, replay->config));
+    simulation_tag(replay->simulation, 0);
     return error ? error : copied_in(replay, event);
 }
 

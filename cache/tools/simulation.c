@@ -6,6 +6,25 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* What is at the head of a stream is over, at the device's time. */
+static void tell(const struct simulation *simulation, const struct stream *stream, bool stall)
+{
+    const struct op *op = &stream->ring[stream->first];
+    struct simulation_span span = {.kind = stall                   ? SPAN_STALL
+                                           : op->kind == OP_KERNEL ? SPAN_KERNEL
+                                           : op->in                ? SPAN_COPY_IN
+                                                                   : SPAN_COPY_OUT,
+                                   .stream = (uint64_t)(stream - simulation->stream),
+                                   .own = stream->own,
+                                   .tag = op->tag,
+                                   .begin = stream->since,
+                                   .end = simulation->device,
+                                   .bytes = op->kind == OP_COPY ? op->amount : 0};
+
+    if (simulation->config.span)
+        simulation->config.span(simulation->config.span_ctx, &span);
+}
+
 static void pop(struct stream *stream)
 {
     if (stream->ring[stream->first].kind <= OP_COPY)
@@ -45,6 +64,7 @@ static void engine_feed(struct simulation *simulation, unsigned which)
         MACHINE_COPY_LATENCY + simulation->stream[best].ring[simulation->stream[best].first].amount * 1e9 /
                                    (which ? link->in : link->out);
     simulation->stream[best].queued = false;
+    simulation->stream[best].since = simulation->device;
     simulation->stream[best].running = true;
     simulation->stream[best].end = SIMULATION_NEVER;
     simulation_set_speeds(simulation);
@@ -62,6 +82,7 @@ static bool stream_pump(struct simulation *simulation, struct stream *stream)
         switch (op->kind) {
         case OP_KERNEL:
             stream->running = true;
+            stream->since = simulation->device;
             stream->end = simulation->device + op->amount;
             break;
         case OP_COPY:
@@ -93,8 +114,10 @@ static bool stream_pump(struct simulation *simulation, struct stream *stream)
                 stream->stalled = true;
                 return news;
             }
-            if (stream->stalled && !stream->own && !op->job)
+            if (stream->stalled && !stream->own && !op->job) {
                 simulation->stream_stalled += simulation->device - stream->since;
+                tell(simulation, stream, true);
+            }
             stream->stalled = false;
             if (!op->in && simulation->events[op->number].time > stream->ready)
                 stream->ready = simulation->events[op->number].time;
@@ -139,6 +162,7 @@ static double next_end(const struct simulation *simulation)
 /* Engines work until `time'; one that is done by then, within rounding, gives its stream on. */
 static void move_to(struct simulation *simulation, double time)
 {
+    struct stream *ended[2] = {NULL, NULL};
     bool changed = false;
 
     for (unsigned which = 0; which < 2; which++) {
@@ -156,11 +180,16 @@ static void move_to(struct simulation *simulation, double time)
             simulation->copies[stream->ring[stream->first].number - 1].end = time;
         stream->running = false;
         stream->ready = time;
-        pop(stream);
+        ended[which] = stream;
         engine->stream = -1;
         changed = true;
     }
     simulation->device = time;
+    for (unsigned which = 0; which < 2; which++)
+        if (ended[which]) {
+            tell(simulation, ended[which], false);
+            pop(ended[which]);
+        }
     if (changed)
         simulation_set_speeds(simulation);
     for (unsigned i = 0; i < simulation->streams; i++) {
@@ -170,6 +199,7 @@ static void move_to(struct simulation *simulation, double time)
             continue;
         stream->running = false;
         stream->ready = time;
+        tell(simulation, stream, false);
         pop(stream);
     }
 }
@@ -229,6 +259,7 @@ int simulation_enqueue(struct simulation *simulation, uint64_t index, const stru
     }
     was_empty = stream->count == 0;
     stream->ring[(stream->first + stream->count) & (stream->capacity - 1)] = *op;
+    stream->ring[(stream->first + stream->count) & (stream->capacity - 1)].tag = simulation->tag;
     stream->count++;
     stream->heavy += op->kind <= OP_COPY;
     if (op->kind == OP_COPY)
@@ -236,6 +267,11 @@ int simulation_enqueue(struct simulation *simulation, uint64_t index, const stru
     if (was_empty)
         pump(simulation);
     return 0;
+}
+
+void simulation_tag(struct simulation *simulation, uint32_t tag)
+{
+    simulation->tag = tag;
 }
 
 int simulation_kernel(struct simulation *simulation, uint64_t stream, double duration)

@@ -21,8 +21,24 @@ struct simulation_link {
     double in, out, in_both, out_both;
 };
 
+/* Something that took time, told when it ends. */
+struct simulation_span {
+    enum {
+        SPAN_KERNEL,
+        SPAN_COPY_IN,
+        SPAN_COPY_OUT,
+        SPAN_STALL
+    } kind; /* stall: of the job's, for the cache */
+    uint64_t stream;
+    bool own;     /* a copy of the cache's */
+    uint32_t tag; /* of a kernel or copy of the job's */
+    double begin, end, bytes;
+};
+
 struct simulation_config {
     struct simulation_link link;
+    void (*span)(void *ctx, const struct simulation_span *span); /* NULL: nobody is told */
+    void *span_ctx;
     double driver_scale; /* of what the cache's driver calls cost the host */
     uint64_t hbm, host;  /* what can be had at all */
 };
@@ -38,6 +54,8 @@ int simulation_stream(struct simulation *simulation, uint64_t *stream);
 /* The job's operations; a copy takes the engine of its direction. */
 int simulation_kernel(struct simulation *simulation, uint64_t stream, double duration);
 int simulation_transfer(struct simulation *simulation, uint64_t stream, bool in, uint64_t size);
+/* What is queued from here on goes by that tag, for who is told of it. */
+void simulation_tag(struct simulation *simulation, uint32_t tag);
 /* An event of the job's is recorded, and a stream of its waits for that; what these cost the host is the
  * caller's to say. Such a wait is the job's own: no stall. */
 int simulation_record(struct simulation *simulation, uint64_t stream, uint32_t *recording);

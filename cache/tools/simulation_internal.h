@@ -21,20 +21,21 @@ struct op {
     bool job;        /* wait: the job's */
     uint32_t number; /* event, mark, watch; copy of the cache's to the device: from 1 */
     uint32_t version;
+    uint32_t tag;  /* kernel, copy: the job's */
     double amount; /* nanoseconds, bytes; watch: when it was queued */
 };
 
 struct stream {
     struct op *ring;
     uint32_t first, count, capacity;
-    uint32_t heavy; /* kernels and copies among them */
-    bool own;       /* the cache's */
-    bool running;   /* its head is a kernel that runs until `end', or a copy in its engine */
-    bool queued;    /* its head is a copy that waits for the engine since `since' */
-    bool stalled;   /* its head is a wait for an event that has not happened, since `since' */
-    double end, since;
-    double ready; /* what was ahead was done, and waited for, but copies of the cache's to the device */
-    bool in;      /* the last copy queued was one of these */
+    uint32_t heavy;    /* kernels and copies among them */
+    bool own;          /* the cache's */
+    bool running;      /* its head is a kernel that runs until `end', or a copy in its engine */
+    bool queued;       /* its head is a copy that waits for the engine since `since' */
+    bool stalled;      /* its head is a wait for an event that has not happened, since `since' */
+    double end, since; /* since: also when what runs began */
+    double ready;      /* what was ahead was done, and waited for, but copies of the cache's to the device */
+    bool in;           /* the last copy queued was one of these */
 };
 
 struct engine {
@@ -72,6 +73,7 @@ struct simulation {
     uint64_t next_device, next_host, next_handle;
     uint64_t hbm_used, host_used;
     double stream_stalled, host_waited, driver_time;
+    uint32_t tag; /* of what is queued next */
 };
 
 /* Queues an operation at the host's present time; waits first where the stream is full. */
