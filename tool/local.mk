@@ -1,10 +1,17 @@
 # hbmspill(1).
 bin_PROGRAMS += %D%/hbmspill
 %C%_hbmspill_SOURCES = \
-	%D%/doctor.c %D%/doctor.h %D%/doctor_gpu.c %D%/doctor_host.c %D%/doctor_job.c %D%/flags.c %D%/info.c %D%/library.c %D%/main.c %D%/run.c %D%/tool.h %D%/top.c shim/live.h \
+	%D%/doctor.c %D%/doctor.h %D%/doctor_gpu.c %D%/doctor_host.c %D%/doctor_job.c %D%/flags.c %D%/info.c %D%/library.c %D%/main.c %D%/run.c %D%/script.c %D%/tool.h %D%/top.c shim/live.h \
 	shim/options.c shim/options.h shim/options_file.c shim/options_file.h \
 	pinned/numa.c pinned/numa.h pinned/system.c pinned/system.h
 %C%_hbmspill_CPPFLAGS = $(AM_CPPFLAGS) -DHBMSPILL_VERSION='"$(PACKAGE_VERSION)"' -DHBMSPILL_LIBDIR='"$(libdir)"'
+
+# hbmspill report and plot: programs in Python, and what these consist of. configure links the former into the build directory, where
+# the program finds them as where they are installed.
+partsdir = $(libexecdir)/hbmspill
+dist_parts_SCRIPTS = scripts/bound
+dist_parts_DATA = scripts/lib/report.py scripts/lib/plot.py scripts/lib/report_advice.py scripts/lib/report_charts.py scripts/lib/report_files.py \
+	scripts/lib/report_page.py scripts/lib/report.css scripts/lib/report.js scripts/lib/reuse.py scripts/lib/units.py model/machine.h
 
 # Manual pages, with the tables in them; completion for bash.
 noinst_PROGRAMS += %D%/manual

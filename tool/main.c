@@ -14,6 +14,9 @@ static const struct {
     {"run", "run a program with the library preloaded", tool_run},
     {"doctor", "look at the driver, the machine and the settings, and say what to do", tool_doctor},
     {"top", "show running jobs: what is where, what moves, what waits", tool_top},
+    {"report", "make a page of what a job has written: what moved when, what it cost, what to do",
+     tool_report},
+    {"plot", "say which size of HBM would be enough for a trace, and draw it", tool_plot},
     {"info", "list the variables: what they take, what they are, where that is from", tool_info},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

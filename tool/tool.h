@@ -17,6 +17,8 @@ int tool_run(int argc, char **argv);
 int tool_doctor(int argc, char **argv);
 int tool_info(int argc, char **argv);
 int tool_top(int argc, char **argv);
+int tool_report(int argc, char **argv);
+int tool_plot(int argc, char **argv);
 
 /* The options of `hbmspill run' that stand for a variable. What they take and mean is in the variables'
  * table. */
