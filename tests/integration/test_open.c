@@ -363,6 +363,49 @@ static void may_not_be_linked(void)
     CHECK_SUM(at[0], WORDS, 0, 1);
 }
 
+/*
+ * Where nothing can be linked an open kernel has all that lives in HBM, or is refused. What closed kernels
+ * need makes its memory leave all the same, behind it, and comes back for the next.
+ */
+static void between_open_kernels(void)
+{
+    enum { FEW = 6, ROUNDS = 3 };
+    CUdeviceptr more[COUNT];
+
+    cuda_start();
+    stream = job_stream();
+    other = job_stream();
+    CU(cuMemAlloc(&table, 4096));
+    for (unsigned i = 0; i < FEW; i++)
+        CU(cuMemAlloc(&at[i], BYTES));
+    CU(cuMemcpyHtoD(table, at, sizeof at));
+    CU(cuCtxSynchronize());
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < FEW; i++)
+            job_fill(at[i], WORDS, i, stream);
+        spread(at[0], 1, FEW - 1, stream);
+        for (unsigned i = 0; i < COUNT; i++) {
+            CU(cuMemAlloc(&more[i], BYTES));
+            job_fill(more[i], WORDS, 100 + i, other);
+        }
+        for (unsigned i = 0; i < COUNT; i++)
+            job_copy(more[i], more[(i + 1) % COUNT], WORDS, other);
+        CU(cuStreamSynchronize(other));
+        REQUIRE(job_launch(open_kernel("chase"), WORDS, stream,
+                           (void *[]){&at[0], &table, &(uint32_t){1}, &(uint32_t){WORDS}}) ==
+                CUDA_ERROR_OUT_OF_MEMORY);
+        for (unsigned i = 0; i < COUNT; i++) {
+            CHECK_WORDS(more[i], WORDS, 100 + (i + 1 < COUNT ? i + 1 : 1));
+            CU(cuMemFreeAsync(more[i], other));
+        }
+        CU(cuStreamSynchronize(other));
+        chase(at[0], 1, 1, stream);
+        CU(cuStreamSynchronize(stream));
+        for (unsigned i = 1; i < FEW; i++)
+            CHECK_SUM(at[i], WORDS, 0, i);
+    }
+}
+
 static void said(const struct outcome *of)
 {
     ck_assert_msg(strstr(of->err, "open kernel chase needs") != NULL, "%s", of->err);
@@ -419,6 +462,16 @@ static const struct scenario scenarios[] = {
     {.name = "may_not_be_linked",
      .job = may_not_be_linked,
      .variables = SOME_OPEN " SYNTHETIC_GPU_HOST_VMM=refused",
+     .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
+     .inspect = said},
+    {.name = "cannot_be_linked",
+     .job = may_not_be_linked,
+     .variables = SOME_OPEN " SYNTHETIC_GPU_HOST_VMM=off",
+     .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
+     .inspect = said},
+    {.name = "between_open_kernels",
+     .job = between_open_kernels,
+     .variables = SOME_OPEN " SYNTHETIC_GPU_HOST_VMM=off",
      .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
      .inspect = said},
     {.name = "stand_ins", .job = stand_ins},
