@@ -1,18 +1,20 @@
 /*
  * Every call of the driver that the library makes - the job's calls that it forwards among them - fails: at
- * every occurrence, with every error that cuda.h documents for the function, and with those of earlier
- * asynchronous work where it may tell of them. Afterwards the job has an error or goes on; what it reads is
- * right; nothing is lost, and once it has given everything back nothing is in use.
+ * every occurrence, and again and again with a stride, with every error that cuda.h documents for the
+ * function, and with those of earlier asynchronous work where it may tell of them. Afterwards the job has an
+ * error or goes on; what it reads is right; nothing is lost, and once it has given everything back nothing is
+ * in use.
  *
  * The functions are those of shim/functions.h, the only way to the driver there is; the errors are read from
  * cuda.h when the test is built (documented_errors.awk). A function that no job here reaches has to be in
  * `unreached', and one that is there must not be reached.
  *
- * Normally a part: all functions, the first occurrences and some of the others, and with each the next of its
- * errors. FAULT_EVERY=1: all occurrences, with all errors that the library's code names and one of those that
- * are all the same to it; an hour or so. FAULT_EVERY=2: with every error, three hours. FAULT_PART=K/N: of all
- * these, from K (0 to N - 1) on each N-th, so that N of them are the whole. FAULT_JOB chooses a job, and with
- * FAULT=FUNCTION:OCCURRENCE:ERROR one run.
+ * Normally a part, which is said at the end of each job: all functions, the first occurrences and one or two
+ * of the others, one stride, and with each the next of the function's errors. FAULT_EVERY=1: all occurrences
+ * and strides, with all errors that the library's code names and one of those that are all the same to it; an
+ * hour or so. FAULT_EVERY=2: with every error, three hours. FAULT_PART=K/N: of all these, from K (0 to N - 1)
+ * on each N-th, so that N of them are the whole. FAULT_JOB chooses a job, and with
+ * FAULT=FUNCTION:OCCURRENCE:ERROR one run; the OCCURRENCE of a stride is K/K.
  */
 #define __CUDA_API_VERSION_INTERNAL 1
 #include "shim/functions.h"
@@ -27,7 +29,11 @@
 #define NAME(symbol, type) #symbol,
 static const char *const functions[] = {HBMSPILL_HOOKED(NAME) HBMSPILL_REAL(NAME)};
 #undef NAME
-enum { FUNCTIONS = sizeof functions / sizeof *functions, FIRST = 3, SPREAD = 3, ERRORS_MAX = 40 };
+enum { FUNCTIONS = sizeof functions / sizeof *functions, FIRST = 3, SPREAD = 2, ERRORS_MAX = 40 };
+
+/* Each so many'th call fails: what is tried again at once, after another call of the kind, late. */
+static const unsigned strides[] = {2, 3, 7, 23};
+enum { STRIDES = sizeof strides / sizeof *strides };
 
 static const struct documented {
     const char *name;
@@ -240,43 +246,99 @@ static bool job_wanted(const struct scenario *scenario)
     return !only || !strcmp(only, scenario->name);
 }
 
-/* How many runs there were, and how many jobs completed nevertheless. */
-static unsigned runs, completed;
+/* What was done for a job: for the line at its end. */
+static struct {
+    unsigned functions, errors; /* that were called; errors of these */
+    unsigned long long calls;
+    unsigned runs, completed, with_stride[STRIDES], errors_used;
+} sampled;
 
-static void inject(const struct scenario *scenario, const char *symbol, unsigned long long occurrence,
-                   const char *error)
+/* stride: its index, or -1 for the one occurrence. */
+static bool inject(const struct scenario *scenario, const char *symbol, unsigned long long occurrence,
+                   int stride, const char *error)
 {
     const char *schedule = occurrence % 3 == 1 ? "random:7" : occurrence % 3 ? "lazy" : "eager";
     const struct outcome *of;
-    char fault[128];
+    char fault[128], calls[64];
 
-    snprintf(fault, sizeof fault, "%.*s:%llu:%s", (int)base_length(symbol), symbol, occurrence, error);
+    snprintf(calls, sizeof calls, stride < 0 ? "%llu" : "%llu/%u", occurrence,
+             stride < 0 ? 0 : strides[stride]);
+    snprintf(fault, sizeof fault, "%.*s:%s:%s", (int)base_length(symbol), symbol, calls, error);
     if (!wanted(fault))
-        return;
+        return false;
     snprintf(doing, sizeof doing, "FAULT_JOB=%s FAULT=%s", scenario->name, fault);
     mark();
     of = run(scenario, schedule, fault);
     judge(scenario, schedule, fault, is_fatal(error), of);
-    runs++;
-    completed += of->status == 0;
+    sampled.runs++;
+    sampled.completed += of->status == 0;
+    if (stride >= 0)
+        sampled.with_stride[stride]++;
+    return true;
+}
+
+/* Which of its errors a function has had, and which is next; how much of everything is to be done. */
+struct turn {
+    const char *errors[ERRORS_MAX];
+    bool used[ERRORS_MAX];
+    unsigned count, next, every;
+};
+
+static void inject_errors(const struct scenario *scenario, const char *symbol, unsigned long long occurrence,
+                          int stride, struct turn *turn)
+{
+    unsigned chosen = turn->next++ % turn->count;
+
+    for (unsigned i = 0; i < turn->count; i++)
+        if (i == chosen || turn->every > 1 || (turn->every && is_named(turn->errors[i])))
+            turn->used[i] |= inject(scenario, symbol, occurrence, stride, turn->errors[i]);
+}
+
+/* One stride by which it fails at least twice, another for each function and job; or all. */
+static void inject_strides(const struct scenario *scenario, const char *symbol, unsigned long long calls,
+                           struct turn *turn)
+{
+    int chosen = (int)(turn->next % STRIDES);
+
+    while (chosen > 0 && 2 * strides[chosen] > calls)
+        chosen--;
+    for (int i = 0; i < STRIDES; i++)
+        if (2 * strides[i] <= calls && (i == chosen || turn->every))
+            inject_errors(scenario, symbol, strides[i], i, turn);
 }
 
 static void inject_all(const struct scenario *scenario, const char *symbol, unsigned long long calls)
 {
-    const char *errors[ERRORS_MAX];
-    unsigned count = calls ? errors_of(symbol, errors) : 0;
     const char *text = getenv("FAULT") ? "2" : getenv("FAULT_EVERY");
-    unsigned every = text ? (unsigned)atoi(text) : 0;
-    unsigned long long step = every || calls <= SPREAD ? 1 : calls / SPREAD;
-    unsigned next = (unsigned)(base_length(symbol) + (size_t)(scenario - scenarios));
+    struct turn turn = {.every = text ? (unsigned)atoi(text) : 0};
+    unsigned long long step = turn.every || calls <= SPREAD ? 1 : calls / SPREAD;
 
-    for (unsigned long long n = 1; n <= calls; n += n < FIRST ? 1 : step) {
-        unsigned chosen = next++ % count;
+    if (!calls)
+        return;
+    turn.count = errors_of(symbol, turn.errors);
+    turn.next = (unsigned)(base_length(symbol) + (size_t)(scenario - scenarios));
+    for (unsigned long long n = 1; n <= calls; n += n < FIRST ? 1 : step)
+        inject_errors(scenario, symbol, n, -1, &turn);
+    inject_strides(scenario, symbol, calls, &turn);
+    sampled.functions++;
+    sampled.calls += calls;
+    sampled.errors += turn.count;
+    for (unsigned i = 0; i < turn.count; i++)
+        sampled.errors_used += turn.used[i];
+}
 
-        for (unsigned i = 0; i < count; i++)
-            if (i == chosen || every > 1 || (every && is_named(errors[i])))
-                inject(scenario, symbol, n, errors[i]);
+static void say_sampled(const struct scenario *scenario)
+{
+    unsigned repeated = 0;
+
+    fprintf(stderr, "%s: %u functions, %llu calls, %u errors documented for these; of that %u faults:",
+            scenario->name, sampled.functions, sampled.calls, sampled.errors, sampled.runs);
+    for (unsigned i = 0; i < STRIDES; i++) {
+        fprintf(stderr, " %u with stride %u,", sampled.with_stride[i], strides[i]);
+        repeated += sampled.with_stride[i];
     }
+    fprintf(stderr, " %u single, with %u of the errors; %u jobs completed\n", sampled.runs - repeated,
+            sampled.errors_used, sampled.completed);
 }
 
 static void calls_fail(const struct scenario *scenario)
@@ -297,8 +359,8 @@ static void calls_fail(const struct scenario *scenario)
         if (is_first(i))
             inject_all(scenario, functions[i], calls_of(&without, functions[i]));
     if (!getenv("FAULT") && !getenv("FAULT_PART"))
-        ck_assert_uint_gt(completed, 0);
-    fprintf(stderr, "%s: %u faults, %u jobs completed\n", scenario->name, runs, completed);
+        ck_assert_uint_gt(sampled.completed, 0);
+    say_sampled(scenario);
 }
 
 /* Functions of which no job here calls any version, and that do nothing of their own but be forwarded. */

@@ -2,8 +2,9 @@
  * fault.c - faults on demand: calls that fail, errors that stay, copies that go wrong.
  *
  * SYNTHETIC_GPU_FAULT is a comma-separated list of FUNCTION:OCCURRENCE:ERROR. The error is named without
- * CUDA_ERROR_; the occurrence is counted from 1, 0 means every call; a version suffix (_v2 ...) may be left
- * out. The call does nothing and returns the error, as if something had been in the way.
+ * CUDA_ERROR_; the occurrence is counted from 1, 0 means every call, N/K the Nth and each Kth after it; a
+ * version suffix (_v2 ...) may be left out. The call does nothing and returns the error, as if something had
+ * been in the way.
  *
  * Errors of which cuda.h says that they leave the process "in an inconsistent state and any further CUDA work
  * will return the same error" stay with the current context, as those of a kernel do: a call may tell of
@@ -20,8 +21,8 @@
 
 struct fault {
     char name[64];
-    uint64_t occurrence, seen;
-    CUresult error; /* CUDA_SUCCESS: CORRUPT */
+    uint64_t occurrence, stride, seen; /* stride 0: once */
+    CUresult error;                    /* CUDA_SUCCESS: CORRUPT */
 };
 static struct fault faults[16];
 static unsigned fault_count;
@@ -50,10 +51,13 @@ static CUresult error_by_name(const char *name)
 static bool parse(const char *item, struct fault *fault)
 {
     char error[64];
-    unsigned long long occurrence;
-    if (sscanf(item, "%63[^:]:%llu:%63s", fault->name, &occurrence, error) != 3)
+    unsigned long long occurrence, stride = 0;
+    if (sscanf(item, "%63[^:]:%llu:%63s", fault->name, &occurrence, error) == 3)
+        stride = occurrence == 0;
+    else if (sscanf(item, "%63[^:]:%llu/%llu:%63s", fault->name, &occurrence, &stride, error) != 4 || !stride)
         return false;
     fault->occurrence = occurrence;
+    fault->stride = stride;
     if (strcmp(error, "CORRUPT") == 0)
         return strncmp(fault->name, "cuMemcpy", 8) == 0;
     fault->error = error_by_name(error);
@@ -97,6 +101,13 @@ static bool stays(CUresult error)
     }
 }
 
+static bool is_due(const struct fault *fault, uint64_t seen)
+{
+    if (seen < fault->occurrence)
+        return false;
+    return fault->stride ? (seen - fault->occurrence) % fault->stride == 0 : seen == fault->occurrence;
+}
+
 CUresult fault_inject(const char *name)
 {
     corrupt = false;
@@ -104,7 +115,7 @@ CUresult fault_inject(const char *name)
         if (!name_matches(faults[i].name, name))
             continue;
         uint64_t seen = __atomic_add_fetch(&faults[i].seen, 1, __ATOMIC_RELAXED);
-        if (faults[i].occurrence != 0 && faults[i].occurrence != seen)
+        if (!is_due(&faults[i], seen))
             continue;
         if (faults[i].error == CUDA_SUCCESS) {
             corrupt = true;

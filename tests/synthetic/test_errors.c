@@ -159,7 +159,9 @@ START_TEST(faults_are_injected)
 {
     CUdeviceptr p;
     setenv("SYNTHETIC_GPU_FAULT",
-           "cuMemAlloc:3:OUT_OF_MEMORY,cuStreamSynchronize:0:UNKNOWN,cuMemFree_v2:1:NOT_PERMITTED", 1);
+           "cuMemAlloc:3:OUT_OF_MEMORY,cuStreamSynchronize:0:UNKNOWN,cuMemFree_v2:1:NOT_PERMITTED,"
+           "cuCtxSynchronize:2/3:UNKNOWN",
+           1);
     gpu_start("eager", 64);
     OK(cuMemAlloc(&p, 16));
     FAILS(cuMemFree(p), CUDA_ERROR_NOT_PERMITTED);
@@ -169,6 +171,8 @@ START_TEST(faults_are_injected)
     OK(cuMemAlloc(&p, 16));
     FAILS(cuStreamSynchronize(NULL), CUDA_ERROR_UNKNOWN);
     FAILS(cuStreamSynchronize(NULL), CUDA_ERROR_UNKNOWN);
+    for (int i = 1; i < 10; i++)
+        FAILS(cuCtxSynchronize(), i % 3 == 2 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS);
 }
 END_TEST
 
