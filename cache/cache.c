@@ -48,7 +48,7 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
     frames_init(&cache->frames, ops, &cache->streams, &cache->statistics, config->frame_size,
                 config->hbm_limit);
     timing_init(&cache->timing, ops);
-    stall_init(&cache->stall, ops, &cache->statistics);
+    stall_init(&cache->stall, ops, config->observer, &cache->statistics);
     slots_init(&cache->slots, ops, &cache->statistics, config->frame_size, config->host_limit);
     segments_init(&cache->segments, ops, &cache->frames, window);
     cache->segments.apart = config->apart;

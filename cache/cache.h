@@ -49,6 +49,18 @@ struct cache_planner {
     int (*answer)(void *ctx, uint64_t hash, struct schedule **out);
 };
 
+/*
+ * Who is told what the cache does: called with its lock held, must neither wait nor call it. Any may be NULL.
+ */
+struct cache_observer {
+    void *ctx;
+    /* Around the queueing of copies of adjacent pieces from or to an address, in a stream of the cache's. */
+    void (*copy_begin)(void *ctx, uint64_t stream, bool in, uint64_t address, uint64_t size);
+    void (*copy_end)(void *ctx, uint64_t stream, bool submitted);
+    /* A stream stood still between two events, which have happened (stall.h: not every wait is timed). */
+    void (*stalled)(void *ctx, uint64_t before, double nanoseconds, uint64_t bytes);
+};
+
 enum cache_policy { CACHE_POLICY_LRU, CACHE_POLICY_BIP, CACHE_POLICY_NEXTUSE };
 
 struct cache_config {
@@ -63,8 +75,9 @@ struct cache_config {
     enum cache_mutation mutation;
     bool follow;                         /* look for rounds that repeat, and follow schedules made for them */
     const struct cache_planner *planner; /* NULL: there is none */
-    bool prefetch;                       /* plans bring in what operations are going to need, ahead of them */
-    bool verify;                         /* verify.h; mismatch must not return */
+    const struct cache_observer *observer; /* NULL: nobody is told */
+    bool prefetch; /* plans bring in what operations are going to need, ahead of them */
+    bool verify;   /* verify.h; mismatch must not return */
     void *verify_ctx;
     void (*mismatch)(void *ctx, const struct cache_mismatch *mismatch);
     unsigned ahead; /* frames that may come in ahead of their use, 0: as many as there is room for */

@@ -30,6 +30,7 @@ struct events_arg {
 
 struct events_writer {
     int fd, error; /* error: -errno of the first write that failed; nothing is written any more then */
+    int (*sink)(const char *bytes, size_t size); /* instead of the descriptor, or NULL: 0 or -errno */
     uint32_t process;
     bool any, cut;
     uint64_t written, limit; /* bytes; limit 0: none */
@@ -39,7 +40,7 @@ struct events_writer {
 };
 
 void events_begin(struct events_writer *writer, int fd, uint32_t process, uint64_t limit);
-/* The process's name, with what is to be said of it; a lane's name. */
+/* The process's name (NULL: told already), with what is to be said of it; a lane's name. */
 void events_process(struct events_writer *writer, const char *name, const struct events_arg *args,
                     unsigned count);
 void events_lane(struct events_writer *writer, uint32_t lane, const char *name);

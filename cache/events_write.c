@@ -9,6 +9,10 @@ void events_flush(struct events_writer *writer)
 {
     size_t done = 0;
 
+    if (writer->sink && !writer->error && writer->used) {
+        writer->error = writer->sink(writer->buffer, writer->used);
+        done = writer->used;
+    }
     while (!writer->error && done < writer->used) {
         ssize_t n = write(writer->fd, writer->buffer + done, writer->used - done);
 
@@ -137,7 +141,7 @@ void events_process(struct events_writer *writer, const char *name, const struct
 {
     const struct events_arg named = {"name", name, 0};
 
-    if (begin(writer, "M", "process_name", 0)) {
+    if (name && begin(writer, "M", "process_name", 0)) {
         put_args(writer, &named, 1);
         end(writer, 0);
     }

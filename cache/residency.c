@@ -165,6 +165,7 @@ enum { COPY_MOST = 64 << 20 };
 static int copy_run(struct cache *cache, const struct segment *segment, unsigned first, unsigned end,
                     bool out)
 {
+    const struct cache_observer *observer = cache->config.observer;
     const struct device_ops *ops = cache->ops;
     uint64_t offset = segment->piece[first].offset, size = (end - first) * cache->frames.size;
     uint64_t slot = (uint64_t)(uintptr_t)segment->slot->memory + offset;
@@ -175,11 +176,15 @@ static int copy_run(struct cache *cache, const struct segment *segment, unsigned
 
     if (!out && cache->config.mutation == CACHE_MUTATION_SKIP_COPY_IN)
         size = 0;
+    if (observer && observer->copy_begin)
+        observer->copy_begin(observer->ctx, stream, !out, address, size);
     for (uint64_t done = 0, step; done < size && !error; done += step) {
         step = size - done < COPY_MOST ? size - done : COPY_MOST;
         error =
             ops->copy(ops->ctx, stream, (out ? slot : address) + done, (out ? address : slot) + done, step);
     }
+    if (observer && observer->copy_end)
+        observer->copy_end(observer->ctx, stream, !error);
     for (unsigned i = first; i < end && !error; i++)
         error = verify_piece(&cache->verify, stream, segment, i, out);
     return error;

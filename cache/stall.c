@@ -1,4 +1,5 @@
 #include "cache/stall.h"
+#include "cache/cache.h"
 #include <errno.h>
 
 enum {
@@ -9,9 +10,11 @@ enum {
 /* Two events one behind the other are a microsecond or two apart already; less than this is no stall. */
 static const double noticed = 5000;
 
-void stall_init(struct stall *stall, const struct device_ops *ops, struct statistics *statistics)
+void stall_init(struct stall *stall, const struct device_ops *ops, const struct cache_observer *observer,
+                struct statistics *statistics)
 {
-    *stall = (struct stall){.ops = ops, .statistics = statistics, .next = 1, .random = 1};
+    *stall =
+        (struct stall){.ops = ops, .observer = observer, .statistics = statistics, .next = 1, .random = 1};
 }
 
 void stall_fini(struct stall *stall)
@@ -62,6 +65,8 @@ static void poll(struct stall *stall)
         if (time >= noticed && time < 1e18) {
             stall->statistics->stalled_nanoseconds += (uint64_t)time;
             stall->statistics->late_bytes += oldest->bytes;
+            if (stall->observer && stall->observer->stalled)
+                stall->observer->stalled(stall->observer->ctx, oldest->before, time, oldest->bytes);
         }
     }
 }

@@ -17,6 +17,8 @@
 #include "cache/statistics.h"
 #include <stdbool.h>
 
+struct cache_observer;
+
 enum { STALL_SAMPLES = 256 };
 
 struct stall_sample {
@@ -28,6 +30,7 @@ struct stall_sample {
 
 struct stall {
     const struct device_ops *ops;
+    const struct cache_observer *observer; /* NULL: nobody is told */
     struct statistics *statistics;
     struct stall_sample ring[STALL_SAMPLES]; /* outstanding ones from `first' on, oldest first */
     unsigned first, count;
@@ -37,7 +40,8 @@ struct stall {
     uint64_t random;
 };
 
-void stall_init(struct stall *stall, const struct device_ops *ops, struct statistics *statistics);
+void stall_init(struct stall *stall, const struct device_ops *ops, const struct cache_observer *observer,
+                struct statistics *statistics);
 void stall_fini(struct stall *stall);
 
 /*

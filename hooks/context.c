@@ -2,6 +2,7 @@
  * context.c - contexts that go: what is held is submitted before, and what was pinned in them is nobody's
  * after.
  */
+#include "hooks/events.h"
 #include "hooks/gpu.h"
 #include "hooks/host_alloc.h"
 #include "hooks/trace.h"
@@ -12,8 +13,10 @@ static void destroyed(CUcontext context)
     struct gpu *gpu;
 
     for (unsigned i = 0; (gpu = gpu_at(i)); i++)
-        if (gpu->context == context)
+        if (gpu->context == context) {
             pinned_context_gone(gpu);
+            EVENTS(events_context_gone(gpu));
+        }
     host_forget(context);
 }
 

@@ -78,7 +78,7 @@ static CUresult copy_begin(struct copy *copy)
     report_tick();
     live_tick();
     copy->in_slot = copy->held = false;
-    copy->operation.gpu = NULL;
+    operation_none(&copy->operation);
     copy->waits = copy->blocking && (sync_memops_of(copy->dst) || sync_memops_of(copy->src));
     if (!gpu_at(0))
         return CUDA_SUCCESS;
@@ -114,8 +114,11 @@ static CUresult copy_begin(struct copy *copy)
     if (error == -ENOMEM)
         operation_explain(&copy->operation.op.failure, "copy");
     status = gpu_result(touches.gpu, error);
-    if (!error)
+    if (!error) {
         copy->operation.gpu = touches.gpu;
+        EVENTS(events_operation_begin(&copy->operation.work, touches.gpu, "the job's copy", copy->stream,
+                                      copy->per_thread, copy->size));
+    }
     touches_fini(&touches);
     return status;
 }

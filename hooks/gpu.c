@@ -2,6 +2,7 @@
 #include "hooks/capture.h"
 #include "hooks/costs.h"
 #include "hooks/device_host.h"
+#include "hooks/events.h"
 #include "hooks/held.h"
 #include "hooks/host_memory.h"
 #include "hooks/planner.h"
@@ -291,6 +292,7 @@ static struct gpu *make(CUdevice device)
     device_cuda_init(gpu);
     pinned_init(gpu);
     link_init(&gpu->link);
+    EVENTS(config.observer = events_observer(gpu));
     config.frame_size = cache_frame_size(granularity, gpu->hbm_limit);
     if (device_host_supported(gpu, config.frame_size)) {
         gpu->ops.host_create = device_host_create;

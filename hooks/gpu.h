@@ -28,7 +28,8 @@ struct gpu {
     uint64_t granularity;    /* bytes */
     uint64_t physical_total; /* what the device has */
     uint64_t hbm_limit, host_limit;
-    atomic_int last_error; /* CUresult behind the last -EIO */
+    atomic_int last_error;          /* CUresult behind the last -EIO */
+    struct cache_observer observer; /* what the cache tells: events.h */
     struct link link;
     struct pinned_memory pinned;
 };

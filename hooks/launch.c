@@ -60,7 +60,7 @@ static CUresult launch_begin(struct launching *launching, CUfunction function, v
     CUresult status;
 
     count_add(launches, 1);
-    launching->operation.gpu = NULL;
+    operation_none(&launching->operation);
     launching->held = launching->trial = false;
     if (shim_mode() != SHIM_ON || !gpu_at(0))
         return CUDA_SUCCESS;

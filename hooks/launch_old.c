@@ -21,7 +21,7 @@ static CUresult old_begin(struct operation *operation, CUfunction function, CUst
     const char *name;
     struct touches touches;
 
-    operation->gpu = NULL;
+    operation_none(operation);
     count_add(launches, 1);
     if (shim_mode() != SHIM_ON || !gpu_at(0) || capture_graph(stream, false))
         return CUDA_SUCCESS;

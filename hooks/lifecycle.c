@@ -4,6 +4,7 @@
  * At exit the driver may be gone already, so nothing is given back: the counters are read and said, no more.
  */
 #include "hooks/admit.h"
+#include "hooks/events.h"
 #include "hooks/planner.h"
 #include "hooks/report.h"
 #include "hooks/trace.h"
@@ -16,6 +17,7 @@ static atomic_uint handed_out;
 void hooks_driver_ready(void)
 {
     trace_begin();
+    events_open();
     log_debug("hooks", "the driver is ready; %u functions were handed out", atomic_load(&handed_out));
 }
 
@@ -30,6 +32,7 @@ void hooks_exit(void)
     window_stop();
     admit_exit();
     trace_end();
+    events_close();
     planner_exit();
     report_exit();
 }

@@ -94,7 +94,7 @@ static CUresult begin(struct operation *operation, struct touches *touches, CUst
     bool entered;
     int error;
 
-    operation->gpu = NULL;
+    operation_none(operation);
     operation->call = call;
     if (current)
         touches->gpu = current;
@@ -122,6 +122,9 @@ static CUresult begin(struct operation *operation, struct touches *touches, CUst
     if (!error)
         operation->gpu = touches->gpu;
 done:
+    if (status == CUDA_SUCCESS && !call)
+        EVENTS(events_operation_begin(&operation->work, operation->gpu, name.what ? name.what : "a graph",
+                                      stream, per_thread, 0));
     touches_fini(touches);
     return status;
 }
@@ -170,7 +173,7 @@ CUresult operation_begin_call(struct operation *operation, struct touches *touch
     CUresult status = CUDA_SUCCESS;
     CUstream stream = NULL;
 
-    operation->gpu = NULL;
+    operation_none(operation);
     if (touches->gpu)
         status = call_stream(touches->gpu, &stream);
     if (status == CUDA_SUCCESS && touches->gpu)
@@ -198,6 +201,7 @@ void operation_end(struct operation *operation, CUresult status)
 {
     bool entered;
 
+    EVENTS(events_operation_end(&operation->work, status == CUDA_SUCCESS));
     if (!operation->gpu)
         return;
     entered = gpu_enter(operation->gpu);

@@ -12,13 +12,22 @@
 #ifndef HBMSPILL_HOOKS_OPERATION_H
 #define HBMSPILL_HOOKS_OPERATION_H
 
+#include "hooks/events.h"
 #include "hooks/touches.h"
 
 struct operation {
     struct gpu *gpu; /* NULL: nothing of ours is touched */
     bool call;       /* it queues nothing */
     struct cache_op op;
+    struct events_work work;
 };
+
+/* Nothing was begun: the end does nothing. */
+static inline void operation_none(struct operation *operation)
+{
+    operation->gpu = NULL;
+    operation->work.gpu = NULL;
+}
 
 /* open: it may touch any allocation. what names it in a message ("kernel fusion_3"), NULL: no message if it
  * does not fit. Frees what touches holds. */

@@ -3,6 +3,7 @@
  * through the cache and to the driver as if it had just been called, in the order of the calls.
  */
 #include "hooks/counters.h"
+#include "hooks/events.h"
 #include "hooks/operation.h"
 #include "hooks/outside.h"
 #include "hooks/window_internal.h"
@@ -74,6 +75,7 @@ static CUresult free_held(struct gpu *gpu, const struct held *held)
 
 static CUresult submit_one(struct gpu *gpu, const struct window *window, const struct held *held)
 {
+    struct events_work work = {.gpu = NULL};
     struct cache_op op;
     CUresult status;
     int error;
@@ -93,6 +95,11 @@ static CUresult submit_one(struct gpu *gpu, const struct window *window, const s
     }
     if (error)
         return gpu_result(gpu, error);
+    EVENTS(events_operation_begin(&work, gpu,
+                                  held->kind == HELD_COPY     ? "the job's copy"
+                                  : held->kind == HELD_MEMSET ? "the job's memset"
+                                                              : held->launch.name,
+                                  held->stream, false, held->kind == HELD_COPY ? held->copy.size : 0));
     if (held->kind == HELD_COPY)
         status =
             hbmspill_real.cuMemcpyDtoDAsync_v2(held->copy.dst, held->copy.src, held->copy.size, held->stream);
@@ -100,6 +107,7 @@ static CUresult submit_one(struct gpu *gpu, const struct window *window, const s
         status = memset_held(held);
     else
         status = launch_held(window, held, op.handed_over);
+    EVENTS(events_operation_end(&work, status == CUDA_SUCCESS));
     cache_op_end(gpu->cache, &op, status == CUDA_SUCCESS);
     if (status == CUDA_SUCCESS && held->kind == HELD_COPY)
         count_add(d2d_bytes, held->copy.size);
@@ -131,9 +139,11 @@ CUresult window_carry_out(struct gpu *gpu, const struct window *window)
     struct cache_planned_op *ops = describe(window, &planned);
     CUcontext current = NULL, before = NULL, popped;
     CUresult first_error = CUDA_SUCCESS;
+    uint64_t begun = 0;
 
     (void)hbmspill_real.cuCtxGetCurrent(&before);
     current = before;
+    EVENTS(begun = events_now());
     count_add(windows, 1);
     count_add(held, window->count);
     if (ops)
@@ -162,5 +172,6 @@ CUresult window_carry_out(struct gpu *gpu, const struct window *window)
     if (current != before)
         (void)hbmspill_real.cuCtxPopCurrent_v2(&popped);
     free(ops);
+    EVENTS(events_window(gpu, begun, window->count));
     return first_error;
 }

@@ -126,10 +126,16 @@ enum { NUMA_AUTO = -1, NUMA_OFF = -2, NUMA_UNSET = -3 };
       "how often that file is written besides, looked at when the job allocates or copies")                  \
     X(trace, text, "HBMSPILL_TRACE", "", "a path; %p is the process id, %h the host's name", false,          \
       "file to record what the job does with its memory, for hbmspill-replay")                               \
+    X(trace_events, text, "HBMSPILL_TRACE_EVENTS", "", "a path; %p is the process id, %h the host's name",   \
+      false,                                                                                                 \
+      "file to write what happens when, for Perfetto and hbmspill report; it costs two timing events for "   \
+      "each operation")                                                                                      \
     X(config, text, "HBMSPILL_CONFIG", "", "a path, or none", false,                                         \
       "a file of settings; default: ~/.config/hbmspill.conf, then /etc/hbmspill.conf")                       \
     X(test_root, text, "HBMSPILL_TEST_ROOT", "", "a directory", true,                                        \
       "what stands before /proc, /sys and /etc, for tests")                                                  \
+    X(test_events_bytes, size, "HBMSPILL_TEST_EVENTS_BYTES", "0", "a size", true,                            \
+      "where a file of events ends, for tests; 0: at its limit")                                             \
     X(planner, text, "HBMSPILL_PLANNER", "", "a path", true, "the planner's program, for tests")             \
     X(test_mutation, text, "HBMSPILL_TEST_MUTATION", "", "a name", true, "a fault to make, for tests")       \
     X(inherited, text, "HBMSPILL_INHERITED", "", "(set by hbmspill itself)", true,                           \

@@ -14,7 +14,7 @@ static const char report_usage[] =
     "usage: hbmspill report [-o FILE] [--hbm SIZE] [--link LINK] [--help] FILE...\n\n"
     "Makes a page (HTML, all in one file) of what a job has written: its statistics (HBMSPILL_STATS), a "
     "trace\n"
-    "(HBMSPILL_TRACE), which is replayed, events (hbmspill-replay --events); one of each at most.\n\n"
+    "(HBMSPILL_TRACE), which is replayed, its events (HBMSPILL_TRACE_EVENTS); one of each at most.\n\n"
     "  -o, --output FILE   where to (default: report.html)\n"
     "  --hbm SIZE          replay with so much HBM (default: what the job had, by its statistics)\n"
     "  --link LINK         pcie4, pcie5, c2c, or IN,OUT in GB/s (default: as measured in the job, else "

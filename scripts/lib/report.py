@@ -8,7 +8,6 @@ import argparse
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,13 +80,6 @@ def bound_of(trace, hbm, link):
         last = (done.stderr.strip().splitlines() or ["?"])[-1]
         return None, "python3 has no scipy (python3 -m pip install scipy)" if "scipy" in last or "numpy" in last else last
     return json.loads(done.stdout), None
-
-
-def measured_round(events, period):
-    """The median time of a round of the job's own launches, or None. period: launches a round."""
-    begins = sorted(span.begin for name, spans in events.lanes.items() if "launches" in name for span in spans)
-    rounds = [begins[i + period] - begins[i] for i in range(len(begins) % period, len(begins) - period, period)] if period else []
-    return statistics.median(rounds[len(rounds) // 2 :]) if len(rounds) >= 4 else None
 
 
 def machine(options, stats):
@@ -187,13 +179,13 @@ def main():
     events = own or replayed
     figures = []
     if events:
-        figures += [report_charts.lanes(events), report_charts.residency(events)]
+        figures += [report_charts.lanes(events, result["period"] if result else 0), report_charts.residency(events)]
         if events.cut:
             words.append(("advice", f"{events.path} had grown to its limit: what came later is not in it."))
         if events is replayed:
-            words.append(("advice", "Lanes and residency are a replay's (modelled)."))
+            words.append(("advice", "Lanes and residency are a replay's (modelled). HBMSPILL_TRACE_EVENTS has the job write down its own."))
     if result and result["rows"][0]["fits"]:
-        measured = measured_round(own, result["period"]) if own else None
+        measured = report_charts.measured_round(own, result["period"]) if own else None
         figures.append(report_charts.rounds(result, bound and bound["bound_seconds"], measured))
     figures.append(report_charts.sizes(sweep))
     text = page("hbmspill report", ", ".join(map(os.path.basename, options.files)), [figure for figure in figures if figure], cards_of(stats, result, bound), words, extra, library)

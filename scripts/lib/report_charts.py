@@ -4,6 +4,7 @@ Colours that depend on the scheme (light, dark) are the page's; here are those o
 """
 
 import bisect
+import statistics
 
 from units import seconds, size
 
@@ -13,7 +14,7 @@ MOST_POINTS = 3000  # of one line
 MOST_BARS = 4000  # of one lane
 ROUNDS_SHOWN = 2  # in the lanes
 LAUNCHES_SHOWN = 600  # where no rounds are known
-KINDS = [("kernels", BLUE), ("launches", BLUE), ("copies in", GREEN), ("copies out", ORANGE), ("stalls", RED), ("windows", PURPLE)]
+KINDS = [("kernels", BLUE), ("copies in", GREEN), ("copies out", ORANGE), ("stalls", RED), ("windows", PURPLE)]
 
 
 def _thinned(points):
@@ -63,18 +64,27 @@ def residency(events):
 
 
 def _clock(events):
-    if events.modelled:
+    if events.about.get("modelled"):
         return "Times are modelled."
-    return "What is where is told at the time of the driver call, copies at the GPU's."
+    if "synthetic" in str(events.about.get("device", "")).lower():
+        return "Times are the synthetic GPU's, and say nothing of a real one."
+    return "Times are the GPU's own, but those of windows, which are the host's."
 
 
-def _window(events):
+def _launches(events):
+    """When each began, ascending."""
+    return sorted(span.begin for name, spans in events.lanes.items() if _kind(name) == "kernels" for span in spans if not span.name.startswith("the job's "))
+
+
+def _window(events, period):
     """(begin, end, what that is) of what the lanes show."""
     rounds = next((spans for name, spans in events.lanes.items() if name.endswith("rounds")), [])
     if len(rounds) > ROUNDS_SHOWN:
         return rounds[-ROUNDS_SHOWN].begin, rounds[-1].end, f"the last {ROUNDS_SHOWN} of {len(rounds)} rounds"
-    launches = sorted(span.begin for name, spans in events.lanes.items() if _kind(name) in ("kernels", "launches") for span in spans)
+    launches = _launches(events)
     everything = [span for spans in events.lanes.values() for span in spans]
+    if period and len(launches) > (ROUNDS_SHOWN + 1) * period:
+        return launches[-ROUNDS_SHOWN * period], max(span.end for span in everything), f"the last {ROUNDS_SHOWN} rounds"
     if len(launches) > LAUNCHES_SHOWN:
         return launches[-LAUNCHES_SHOWN], max(span.end for span in everything), f"the last {LAUNCHES_SHOWN} of {len(launches):,} launches"
     return min(span.begin for span in everything), max(span.end for span in everything), "all of it"
@@ -84,12 +94,12 @@ def _kind(name):
     return next((kind for kind, _ in KINDS if kind in name), None)
 
 
-def lanes(events):
-    """Kernels, copies and stalls side by side, above what is in HBM meanwhile."""
+def lanes(events, period):
+    """Kernels, copies and stalls side by side, above what is in HBM meanwhile. period: launches a round, 0 where that is not known."""
     shown = [(name, spans) for name, spans in events.lanes.items() if _kind(name)]
     if not shown:
         return None
-    begin, end, what = _window(events)
+    begin, end, what = _window(events, period)
     traces, order, left_out = [], [], 0
     for kind, colour in KINDS:
         for name, spans in shown:
@@ -122,6 +132,13 @@ def lanes(events):
     if left_out:
         note += f" The {left_out:,} shortest are left out."
     return {"id": "lanes", "title": "Kernels, copies, and what stood still", "height": 260 + 44 * len(order) + (120 if points else 0), "data": traces, "layout": layout, "note": note}
+
+
+def measured_round(events, period):
+    """The median time of a round of the job's own launches, or None."""
+    begins = _launches(events)
+    each = [begins[i + period] - begins[i] for i in range(len(begins) % period, len(begins) - period, period)] if period else []
+    return statistics.median(each[len(each) // 2 :]) if len(each) >= 4 else None
 
 
 def _told(span):

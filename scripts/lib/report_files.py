@@ -1,4 +1,4 @@
-"""What hbmspill writes, read: statistics (HBMSPILL_STATS), traces (HBMSPILL_TRACE) and events (hbmspill-replay --events).
+"""What hbmspill writes, read: statistics (HBMSPILL_STATS), traces (HBMSPILL_TRACE) and events (HBMSPILL_TRACE_EVENTS, hbmspill-replay --events).
 
 Times are seconds, sizes bytes.
 """
@@ -31,10 +31,6 @@ class Events:
     counters: dict  # name: [(time, {key: value})], by time
     cut: bool  # the file had grown to its limit
 
-    @property
-    def modelled(self):
-        return bool(self.about.get("modelled")) or "synthetic" in str(self.about.get("device", "")).lower()
-
 
 def _open(path):
     raw = pathlib.Path(path).open("rb")  # pylint: disable=consider-using-with
@@ -48,7 +44,7 @@ def _text(path):
     pieces = []
     try:
         with _open(path) as file:
-            while piece := file.read(1 << 20):
+            while piece := file.read1(1 << 20):
                 pieces.append(piece)
     except EOFError:
         pass
@@ -70,7 +66,7 @@ def kind_of(path):
         return "events"
     if head.lstrip().startswith("{"):
         return "statistics"
-    raise Unreadable(f"{path}: neither statistics (HBMSPILL_STATS), a trace (HBMSPILL_TRACE) nor events (hbmspill-replay --events)")
+    raise Unreadable(f"{path}: neither statistics (HBMSPILL_STATS), a trace (HBMSPILL_TRACE) nor events (HBMSPILL_TRACE_EVENTS)")
 
 
 def statistics(path):
@@ -83,7 +79,7 @@ def statistics(path):
     return found
 
 
-def _array(path):
+def array(path):
     """The events of a file whose end may be missing: an event is a line."""
     text = _text(path).strip()
     try:
@@ -103,7 +99,7 @@ def _array(path):
 def events(path):
     names, lanes, counters, about, cut = {}, {}, {}, {}, False
     try:
-        for event in _array(path):
+        for event in array(path):
             phase, lane, args = event["ph"], (event["pid"], event["tid"]), event.get("args", {})
             if phase == "M" and event["name"] == "thread_name":
                 names[lane] = args["name"]

@@ -53,6 +53,8 @@ static void set_library(struct settings *settings, struct random *random)
         set(settings, "SYNTHETIC_GPU_HOST_VMM=%s", ONE_OF(random, "off", "off", "refused"));
     else if (!settings->limits.may_run_out && random_percent(random, 20))
         set(settings, "HBMSPILL_ADMITTED=%s", FUZZ_TABLE);
+    if (random_percent(random, 15))
+        set(settings, "HBMSPILL_TRACE_EVENTS=/dev/null");
 }
 
 void settings_of(uint64_t seed, bool native, struct settings *settings)

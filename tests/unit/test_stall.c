@@ -68,7 +68,7 @@ static void setup(void)
 {
     memset(&device, 0, sizeof device);
     memset(&statistics, 0, sizeof statistics);
-    stall_init(&stall, &ops, &statistics);
+    stall_init(&stall, &ops, NULL, &statistics);
 }
 
 static void teardown(void)

@@ -1,0 +1,541 @@
+#include "hooks/events.h"
+#include "cache/events.h"
+#include "cache/lock_in_time.h"
+#include "hooks/capture.h"
+#include "hooks/gzip.h"
+#include "shim/log.h"
+#include "shim/options.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SECOND UINT64_C(1000000000)
+
+enum {
+    PENDING = 1 << 13, /* work that has been issued and not read */
+    POLLS = 8,         /* of it looked at by one call */
+    NAME_BYTES = 120,
+    STREAMS = 64, /* of the job's that have a lane of their own, on all devices */
+    LANES = 100,  /* of a device */
+    LANE_IN = 1,
+    LANE_OUT,
+    LANE_STALLS,
+    LANE_WINDOWS,
+    LANE_STREAM, /* of the first stream; the last is for all that have none */
+};
+
+/* What viewers still open; a job that runs for long is not to fill the disk. */
+static const uint64_t most_mib = 256;
+/* A float of milliseconds tells a microsecond within four seconds. */
+static const double reanchor = 2e9;
+
+struct pending {
+    struct events_work work;
+    CUevent end;
+    uint32_t lane;
+    char name[NAME_BYTES];
+};
+
+/* Where the device's clock is on the host's. */
+struct anchor {
+    CUevent event;
+    uint64_t time;
+};
+
+struct lane {
+    struct gpu *gpu;
+    struct stream_key key;
+};
+
+atomic_bool events_on;
+
+/* Protects everything below. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct events_writer writer;
+static struct pending *pending; /* ring, oldest at `first' */
+static unsigned first, count;
+static struct anchor anchors[GPUS_MAX]; /* by device */
+static struct lane lanes[STREAMS];
+static uint64_t lane_ends[GPUS_MAX][LANES]; /* of the last work written */
+static unsigned lane_count;
+static CUevent spare[2 * PENDING];
+static struct gpu *spare_of; /* whose they are; those of other devices are destroyed instead */
+static unsigned spares;
+static bool compressed; /* constant once events are on */
+static atomic_uint_fast64_t counted_at;
+static struct events_work copying[GPUS_MAX]; /* by device: the cache's lock is held from begin to end */
+
+uint64_t events_now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
+}
+
+/* With the lock where it is true. */
+static bool enter(void)
+{
+    pthread_mutex_lock(&lock);
+    if (atomic_load_explicit(&events_on, memory_order_relaxed))
+        return true;
+    pthread_mutex_unlock(&lock);
+    return false;
+}
+
+/* With the lock: writing ends, once. */
+static void stop(int error)
+{
+    if (atomic_exchange(&events_on, false))
+        log_warn("events", "%s cannot be written: %s; it ends here (HBMSPILL_TRACE_EVENTS)",
+                 options_get()->trace_events.text, strerror(-error));
+}
+
+static void leave(void)
+{
+    if (writer.error)
+        stop(writer.error);
+    else if (writer.cut && atomic_exchange(&events_on, false))
+        log_warn("events", "%s is full; it ends here (HBMSPILL_TRACE_EVENTS)",
+                 options_get()->trace_events.text);
+    pthread_mutex_unlock(&lock);
+}
+
+static bool ends_in_gz(const char *path)
+{
+    size_t length = strlen(path);
+
+    return length > 3 && !strcmp(path + length - 3, ".gz");
+}
+
+static int not_loaded(const char *bytes, size_t size)
+{
+    (void)bytes;
+    (void)size;
+    return -ENOSYS;
+}
+
+void events_open(void)
+{
+    const char *pattern = options_get()->trace_events.text;
+    char path[1100], name[96];
+    uint64_t limit;
+    int fd;
+
+    if (!pattern[0] || shim_mode() != SHIM_ON)
+        return;
+    if (options_expand_path(pattern, path, sizeof path)) {
+        log_warn("events", "HBMSPILL_TRACE_EVENTS is too long a path");
+        return;
+    }
+    pending = malloc(PENDING * sizeof *pending);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0 || !pending) {
+        log_warn("events", "%s cannot be written: %s (HBMSPILL_TRACE_EVENTS)", path,
+                 strerror(pending ? errno : ENOMEM));
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    limit = options_get()->test_events_bytes;
+    events_begin(&writer, fd, (uint32_t)getpid(), limit ? limit : most_mib << 20);
+    compressed = ends_in_gz(path);
+    if (compressed)
+        writer.sink = not_loaded; /* the dynamic linker cannot be called from here */
+    snprintf(name, sizeof name, "hbmspill: %s", program_invocation_short_name);
+    events_process(&writer, name, NULL, 0);
+    atomic_store(&events_on, true);
+}
+
+static void name_lane(const struct gpu *gpu, uint32_t lane, const char *name)
+{
+    char text[96];
+
+    snprintf(text, sizeof text, "gpu%d %s", gpu->device, name);
+    events_lane(&writer, (uint32_t)gpu->device * LANES + lane, text);
+}
+
+static bool record(CUevent event, CUstream stream)
+{
+    int mode = capture_relax();
+    CUresult status = hbmspill_real.cuEventRecord(event, stream);
+
+    capture_restore(mode);
+    return status == CUDA_SUCCESS;
+}
+
+static bool take(struct gpu *gpu, CUevent *event)
+{
+    CUresult status;
+    int mode;
+
+    if (spares && spare_of == gpu) {
+        *event = spare[--spares];
+        return true;
+    }
+    mode = capture_relax();
+    status = hbmspill_real.cuEventCreate(event, CU_EVENT_DEFAULT);
+    capture_restore(mode);
+    return status == CUDA_SUCCESS;
+}
+
+static void give(struct gpu *gpu, CUevent event)
+{
+    int mode;
+
+    if (!spare_of)
+        spare_of = gpu;
+    if (spare_of == gpu && spares < 2 * PENDING) {
+        spare[spares++] = event;
+        return;
+    }
+    mode = capture_relax();
+    (void)hbmspill_real.cuEventDestroy_v2(event);
+    capture_restore(mode);
+}
+
+/* 0, -EBUSY, or -EIO. */
+static int elapsed(CUevent from, CUevent to, double *nanoseconds)
+{
+    int mode = capture_relax();
+    float milliseconds;
+    CUresult status = hbmspill_real.cuEventElapsedTime(&milliseconds, from, to);
+
+    capture_restore(mode);
+    *nanoseconds = status == CUDA_SUCCESS ? (double)milliseconds * 1e6 : 0;
+    return status == CUDA_SUCCESS ? 0 : status == CUDA_ERROR_NOT_READY ? -EBUSY : -EIO;
+}
+
+/* The first work of a device: lanes, and the moment that its clock is read at. */
+static bool anchored(struct gpu *gpu)
+{
+    struct anchor *anchor = &anchors[gpu->device];
+    char device[128] = "";
+    CUstream stream;
+    bool done;
+    int mode;
+
+    if (anchor->time)
+        return anchor->event != NULL;
+    anchor->time = events_now();
+    if (hbmspill_real.cuDeviceGetName &&
+        hbmspill_real.cuDeviceGetName(device, sizeof device, gpu->device) == CUDA_SUCCESS)
+        events_process(&writer, NULL, (struct events_arg[]){{"device", device, 0}}, 1);
+    name_lane(gpu, LANE_IN, "copies in");
+    name_lane(gpu, LANE_OUT, "copies out");
+    name_lane(gpu, LANE_STALLS, "stalls (a sample)");
+    name_lane(gpu, LANE_WINDOWS, "windows submitted (host)");
+    mode = capture_relax();
+    done = hbmspill_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
+    if (done) {
+        done = take(gpu, &anchor->event);
+        if (done && !record(anchor->event, stream)) {
+            give(gpu, anchor->event);
+            anchor->event = NULL;
+            done = false;
+        }
+        anchor->time = events_now();
+        (void)hbmspill_real.cuStreamDestroy_v2(stream); /* what was recorded stays recorded */
+    }
+    capture_restore(mode);
+    return done;
+}
+
+static uint32_t lane_of(struct gpu *gpu, CUstream stream, bool per_thread)
+{
+    struct stream_key key = stream_key_of(stream, per_thread);
+    char name[64];
+    unsigned i = 0;
+
+    while (i < lane_count && (lanes[i].gpu != gpu || memcmp(&lanes[i].key, &key, sizeof key) != 0))
+        i++;
+    if (i == lane_count && i < STREAMS) {
+        lanes[lane_count++] = (struct lane){gpu, key};
+        snprintf(name, sizeof name, i + 1 < STREAMS ? "kernels, stream %u" : "kernels, other streams", i);
+        name_lane(gpu, LANE_STREAM + i, name);
+    }
+    return LANE_STREAM + (i < STREAMS ? i : STREAMS - 1);
+}
+
+/* Work as it is written: measured on the device, or by when it was issued. */
+static void write_work(const struct pending *work, uint64_t begun, uint64_t ended, bool measured)
+{
+    uint32_t lane = (uint32_t)work->work.gpu->device * LANES + work->lane;
+    uint64_t *last = &lane_ends[work->work.gpu->device][work->lane];
+    struct events_arg args[3];
+    unsigned args_count = 0;
+    char name[32];
+
+    args[args_count++] = (struct events_arg){
+        "time", measured ? "of the device" : "when it was issued; its end was not read", 0};
+    args[args_count++] = (struct events_arg){"issued_us", NULL, work->work.issued / 1000};
+    if (work->work.bytes)
+        args[args_count++] = (struct events_arg){"bytes", NULL, work->work.bytes};
+    /* A stream does one thing after the other: another thread's was recorded in between. */
+    if (begun < *last)
+        begun = *last < ended ? *last : ended;
+    *last = ended > *last ? ended : *last;
+    events_span(&writer, lane, work->name, begun, ended, args, args_count);
+    if (!work->work.counted)
+        return;
+    snprintf(name, sizeof name, "gpu%d memory", work->work.gpu->device);
+    events_counter(&writer, name, begun,
+                   (struct events_arg[]){{"in use", NULL, work->work.used},
+                                         {"free", NULL, work->work.free},
+                                         {"spilled", NULL, work->work.spilled}},
+                   3);
+}
+
+/* Of the oldest work what has happened: `polls' pieces of it at most. */
+static void collect(unsigned polls)
+{
+    while (count && polls--) {
+        struct pending *oldest = &pending[first];
+        struct anchor *anchor = &anchors[oldest->work.gpu->device];
+        double begun, took;
+        int error = elapsed(oldest->work.start, oldest->end, &took);
+
+        if (error == -EBUSY)
+            return;
+        if (!error)
+            error = elapsed(anchor->event, oldest->work.start, &begun);
+        if (!error && begun > -1e18 && took >= 0) {
+            uint64_t begin = anchor->time + (uint64_t)(int64_t)begun;
+
+            write_work(oldest, begin, begin + (uint64_t)took, true);
+            if (begun > reanchor) { /* it has happened, so what is issued from here on comes behind it */
+                CUevent before = anchor->event;
+
+                *anchor = (struct anchor){oldest->work.start, begin};
+                oldest->work.start = before;
+            }
+        } else {
+            write_work(oldest, oldest->work.issued, oldest->work.issued, false);
+        }
+        give(oldest->work.gpu, oldest->work.start);
+        give(oldest->work.gpu, oldest->end);
+        first = (first + 1) % PENDING;
+        count--;
+    }
+}
+
+static void work_begin(struct events_work *work)
+{
+    if (!anchored(work->gpu) || !take(work->gpu, &work->start))
+        return;
+    if (!record(work->start, work->stream)) {
+        give(work->gpu, work->start);
+        work->start = NULL;
+    }
+}
+
+static void work_end(struct events_work *work, uint32_t lane, bool submitted)
+{
+    struct pending *entry, unread;
+    CUevent end = NULL;
+
+    if (!anchors[work->gpu->device].event)
+        work->start = NULL; /* its context has gone meanwhile */
+    if (!submitted) {
+        if (work->start)
+            give(work->gpu, work->start);
+        return;
+    }
+    entry = count < PENDING ? &pending[(first + count) % PENDING] : &unread;
+    *entry = (struct pending){.work = *work, .lane = lane};
+    snprintf(entry->name, sizeof entry->name, "%s", work->name);
+    if (entry != &unread && work->start && take(work->gpu, &end) && record(end, work->stream)) {
+        entry->end = end;
+        count++;
+    } else {
+        write_work(entry, work->issued, work->issued, false);
+        if (work->start)
+            give(work->gpu, work->start);
+        if (end)
+            give(work->gpu, end);
+    }
+    collect(POLLS);
+}
+
+/* Before anything is written, and with no lock held. */
+static void load_gzip(void)
+{
+    int error = gzip_load() ? gzip_begin(writer.fd) : -ENOSYS;
+
+    pthread_mutex_lock(&lock);
+    if (error)
+        stop(error);
+    else
+        writer.sink = gzip_write;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Not more often than twenty thousand times a second: it looks at what was freed and is still there. */
+static void count_usage(struct events_work *work)
+{
+    uint64_t before = atomic_load_explicit(&counted_at, memory_order_relaxed);
+    struct cache_usage usage;
+
+    if (work->issued < before + 50000 || !atomic_compare_exchange_strong(&counted_at, &before, work->issued))
+        return;
+    cache_usage(work->gpu->cache, &usage);
+    work->counted = true;
+    work->used = cache_used(work->gpu->cache);
+    work->free = usage.hbm_limit > work->used ? usage.hbm_limit - work->used : 0;
+    work->spilled = usage.spilled;
+}
+
+void events_operation_begin(struct events_work *work, struct gpu *gpu, const char *name, CUstream stream,
+                            bool per_thread, uint64_t bytes)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    bool entered;
+
+    if (compressed)
+        pthread_once(&once, load_gzip);
+    *work = (struct events_work){.gpu = gpu ? gpu : gpu_current(),
+                                 .name = name,
+                                 .stream = per_thread && !stream ? CU_STREAM_PER_THREAD : stream,
+                                 .per_thread = per_thread,
+                                 .issued = events_now(),
+                                 .bytes = bytes};
+    if (!work->gpu)
+        return;
+    count_usage(work);
+    if (!enter()) {
+        work->gpu = NULL;
+        return;
+    }
+    entered = gpu_enter(work->gpu);
+    work_begin(work);
+    gpu_leave(entered);
+    leave();
+}
+
+void events_operation_end(struct events_work *work, bool submitted)
+{
+    bool entered;
+
+    if (!work->gpu || !enter())
+        return;
+    entered = gpu_enter(work->gpu);
+    work_end(work, lane_of(work->gpu, work->stream, work->per_thread), submitted);
+    gpu_leave(entered);
+    leave();
+}
+
+static void copy_begin(void *ctx, uint64_t stream, bool in, uint64_t address, uint64_t size)
+{
+    struct gpu *gpu = ctx;
+    struct events_work *work = &copying[gpu->device];
+
+    (void)address;
+    work->gpu = NULL;
+    if (!enter())
+        return;
+    *work = (struct events_work){.gpu = gpu,
+                                 .name = in ? "bring back" : "evict",
+                                 .stream = (CUstream)(uintptr_t)stream,
+                                 .issued = events_now(),
+                                 .bytes = size};
+    work_begin(work);
+    leave();
+}
+
+static void copy_end(void *ctx, uint64_t stream, bool submitted)
+{
+    struct gpu *gpu = ctx;
+    struct events_work *work = &copying[gpu->device];
+
+    (void)stream;
+    if (!work->gpu || !enter())
+        return;
+    work_end(work, work->name[0] == 'b' ? LANE_IN : LANE_OUT, submitted);
+    leave();
+}
+
+void events_window(struct gpu *gpu, uint64_t begun, uint32_t operations)
+{
+    if (!enter())
+        return;
+    events_span(&writer, (uint32_t)gpu->device * LANES + LANE_WINDOWS, "window", begun, events_now(),
+                (struct events_arg[]){{"time", "of the host", 0}, {"operations", NULL, operations}}, 2);
+    collect(PENDING);
+    leave();
+}
+
+static void stalled(void *ctx, uint64_t before, double nanoseconds, uint64_t bytes)
+{
+    struct gpu *gpu = ctx;
+    double begun;
+
+    if (!enter())
+        return;
+    if (anchored(gpu) && !elapsed(anchors[gpu->device].event, (CUevent)(uintptr_t)before, &begun)) {
+        uint64_t begin = anchors[gpu->device].time + (uint64_t)(int64_t)begun;
+
+        events_span(&writer, (uint32_t)gpu->device * LANES + LANE_STALLS, "stalled", begin,
+                    begin + (uint64_t)nanoseconds,
+                    (struct events_arg[]){{"time", "of the device; not every wait is timed", 0},
+                                          {"bytes", NULL, bytes}},
+                    2);
+    }
+    leave();
+}
+
+void events_context_gone(struct gpu *gpu)
+{
+    unsigned kept = 0;
+
+    if (!enter())
+        return;
+    for (unsigned i = 0; i < count; i++) {
+        const struct pending *entry = &pending[(first + i) % PENDING];
+
+        if (entry->work.gpu != gpu)
+            pending[(first + kept++) % PENDING] = *entry;
+        else
+            write_work(entry, entry->work.issued, entry->work.issued, false);
+    }
+    count = kept;
+    anchors[gpu->device].event = NULL;
+    if (spare_of == gpu)
+        spares = 0;
+    leave();
+}
+
+const struct cache_observer *events_observer(struct gpu *gpu)
+{
+    gpu->observer = (struct cache_observer){gpu, copy_begin, copy_end, stalled};
+    return &gpu->observer;
+}
+
+void events_close(void)
+{
+    int error;
+
+    if (!atomic_load(&events_on))
+        return;
+    if (!lock_in_time(&lock, EXIT_PATIENCE_MS)) {
+        log_warn("events", "%s lacks its end: whoever writes it has stopped (HBMSPILL_TRACE_EVENTS)",
+                 options_get()->trace_events.text);
+        return;
+    }
+    if (atomic_exchange(&events_on, false)) {
+        for (; count; count--, first = (first + 1) % PENDING)
+            write_work(&pending[first], pending[first].work.issued, pending[first].work.issued, false);
+        error = events_end(&writer);
+        if (writer.sink == gzip_write && !error)
+            error = gzip_end();
+        if (close(writer.fd) && !error)
+            error = -errno;
+        if (error)
+            log_warn("events", "%s cannot be written: %s (HBMSPILL_TRACE_EVENTS)",
+                     options_get()->trace_events.text, strerror(-error));
+    }
+    pthread_mutex_unlock(&lock);
+}
