@@ -1,7 +1,7 @@
 #include "hooks/events.h"
 #include "cache/events.h"
 #include "cache/lock_in_time.h"
-#include "hooks/capture.h"
+#include "hooks/events_timers.h"
 #include "hooks/gzip.h"
 #include "shim/log.h"
 #include "shim/options.h"
@@ -30,20 +30,11 @@ enum {
 
 /* What viewers still open; a job that runs for long is not to fill the disk. */
 static const uint64_t most_mib = 256;
-/* A float of milliseconds tells a microsecond within four seconds. */
-static const double reanchor = 2e9;
-
 struct pending {
     struct events_work work;
     CUevent end;
     uint32_t lane;
     char name[NAME_BYTES];
-};
-
-/* Where the device's clock is on the host's. */
-struct anchor {
-    CUevent event;
-    uint64_t time;
 };
 
 struct lane {
@@ -58,13 +49,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct events_writer writer;
 static struct pending *pending; /* ring, oldest at `first' */
 static unsigned first, count;
-static struct anchor anchors[GPUS_MAX]; /* by device */
 static struct lane lanes[STREAMS];
 static uint64_t lane_ends[GPUS_MAX][LANES]; /* of the last work written */
 static unsigned lane_count;
-static CUevent spare[2 * PENDING];
-static struct gpu *spare_of; /* whose they are; those of other devices are destroyed instead */
-static unsigned spares;
 static bool compressed; /* constant once events are on */
 static atomic_uint_fast64_t counted_at;
 static struct events_work copying[GPUS_MAX]; /* by device: the cache's lock is held from begin to end */
@@ -159,69 +146,14 @@ static void name_lane(const struct gpu *gpu, uint32_t lane, const char *name)
     events_lane(&writer, (uint32_t)gpu->device * LANES + lane, text);
 }
 
-static bool record(CUevent event, CUstream stream)
-{
-    int mode = capture_relax();
-    CUresult status = hbmspill_real.cuEventRecord(event, stream);
-
-    capture_restore(mode);
-    return status == CUDA_SUCCESS;
-}
-
-static bool take(struct gpu *gpu, CUevent *event)
-{
-    CUresult status;
-    int mode;
-
-    if (spares && spare_of == gpu) {
-        *event = spare[--spares];
-        return true;
-    }
-    mode = capture_relax();
-    status = hbmspill_real.cuEventCreate(event, CU_EVENT_DEFAULT);
-    capture_restore(mode);
-    return status == CUDA_SUCCESS;
-}
-
-static void give(struct gpu *gpu, CUevent event)
-{
-    int mode;
-
-    if (!spare_of)
-        spare_of = gpu;
-    if (spare_of == gpu && spares < 2 * PENDING) {
-        spare[spares++] = event;
-        return;
-    }
-    mode = capture_relax();
-    (void)hbmspill_real.cuEventDestroy_v2(event);
-    capture_restore(mode);
-}
-
-/* 0, -EBUSY, or -EIO. */
-static int elapsed(CUevent from, CUevent to, double *nanoseconds)
-{
-    int mode = capture_relax();
-    float milliseconds;
-    CUresult status = hbmspill_real.cuEventElapsedTime(&milliseconds, from, to);
-
-    capture_restore(mode);
-    *nanoseconds = status == CUDA_SUCCESS ? (double)milliseconds * 1e6 : 0;
-    return status == CUDA_SUCCESS ? 0 : status == CUDA_ERROR_NOT_READY ? -EBUSY : -EIO;
-}
-
-/* The first work of a device: lanes, and the moment that its clock is read at. */
+/* Of the first work of a device lanes are told of. */
 static bool anchored(struct gpu *gpu)
 {
-    struct anchor *anchor = &anchors[gpu->device];
     char device[128] = "";
-    CUstream stream;
-    bool done;
-    int mode;
+    bool made, able = timers_anchor(gpu, &made);
 
-    if (anchor->time)
-        return anchor->event != NULL;
-    anchor->time = events_now();
+    if (!made)
+        return able;
     if (hbmspill_real.cuDeviceGetName &&
         hbmspill_real.cuDeviceGetName(device, sizeof device, gpu->device) == CUDA_SUCCESS)
         events_process(&writer, NULL, (struct events_arg[]){{"device", device, 0}}, 1);
@@ -229,20 +161,7 @@ static bool anchored(struct gpu *gpu)
     name_lane(gpu, LANE_OUT, "copies out");
     name_lane(gpu, LANE_STALLS, "stalls (a sample)");
     name_lane(gpu, LANE_WINDOWS, "windows submitted (host)");
-    mode = capture_relax();
-    done = hbmspill_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
-    if (done) {
-        done = take(gpu, &anchor->event);
-        if (done && !record(anchor->event, stream)) {
-            give(gpu, anchor->event);
-            anchor->event = NULL;
-            done = false;
-        }
-        anchor->time = events_now();
-        (void)hbmspill_real.cuStreamDestroy_v2(stream); /* what was recorded stays recorded */
-    }
-    capture_restore(mode);
-    return done;
+    return able;
 }
 
 static uint32_t lane_of(struct gpu *gpu, CUstream stream, bool per_thread)
@@ -293,70 +212,46 @@ static void write_work(const struct pending *work, uint64_t begun, uint64_t ende
 /* Of the oldest work what has happened: `polls' pieces of it at most. */
 static void collect(unsigned polls)
 {
-    while (count && polls--) {
+    for (; count && polls--; first = (first + 1) % PENDING, count--) {
         struct pending *oldest = &pending[first];
-        struct anchor *anchor = &anchors[oldest->work.gpu->device];
-        double begun, took;
-        int error = elapsed(oldest->work.start, oldest->end, &took);
+        uint64_t begun, ended;
+        int error = timers_read(oldest->work.gpu, &oldest->work.start, oldest->end, &begun, &ended);
 
         if (error == -EBUSY)
             return;
-        if (!error)
-            error = elapsed(anchor->event, oldest->work.start, &begun);
-        if (!error && begun > -1e18 && took >= 0) {
-            uint64_t begin = anchor->time + (uint64_t)(int64_t)begun;
-
-            write_work(oldest, begin, begin + (uint64_t)took, true);
-            if (begun > reanchor) { /* it has happened, so what is issued from here on comes behind it */
-                CUevent before = anchor->event;
-
-                *anchor = (struct anchor){oldest->work.start, begin};
-                oldest->work.start = before;
-            }
-        } else {
-            write_work(oldest, oldest->work.issued, oldest->work.issued, false);
-        }
-        give(oldest->work.gpu, oldest->work.start);
-        give(oldest->work.gpu, oldest->end);
-        first = (first + 1) % PENDING;
-        count--;
+        if (error)
+            begun = ended = oldest->work.issued;
+        write_work(oldest, begun, ended, !error);
+        timers_give(oldest->work.gpu, oldest->work.start);
+        timers_give(oldest->work.gpu, oldest->end);
     }
 }
 
 static void work_begin(struct events_work *work)
 {
-    if (!anchored(work->gpu) || !take(work->gpu, &work->start))
-        return;
-    if (!record(work->start, work->stream)) {
-        give(work->gpu, work->start);
-        work->start = NULL;
-    }
+    if (anchored(work->gpu))
+        work->start = timers_record(work->gpu, work->stream);
 }
 
 static void work_end(struct events_work *work, uint32_t lane, bool submitted)
 {
-    struct pending *entry, unread;
-    CUevent end = NULL;
+    struct pending *entry = &pending[(first + count) % PENDING], unread;
+    bool made,
+        timed = work->start && timers_anchor(work->gpu, &made); /* its context may have gone meanwhile */
 
-    if (!anchors[work->gpu->device].event)
-        work->start = NULL; /* its context has gone meanwhile */
-    if (!submitted) {
-        if (work->start)
-            give(work->gpu, work->start);
-        return;
-    }
-    entry = count < PENDING ? &pending[(first + count) % PENDING] : &unread;
+    if (!timed || !submitted || count == PENDING)
+        entry = &unread;
     *entry = (struct pending){.work = *work, .lane = lane};
     snprintf(entry->name, sizeof entry->name, "%s", work->name);
-    if (entry != &unread && work->start && take(work->gpu, &end) && record(end, work->stream)) {
-        entry->end = end;
+    if (entry != &unread)
+        entry->end = timers_record(work->gpu, work->stream);
+    if (entry->end) {
         count++;
     } else {
-        write_work(entry, work->issued, work->issued, false);
-        if (work->start)
-            give(work->gpu, work->start);
-        if (end)
-            give(work->gpu, end);
+        if (submitted)
+            write_work(entry, work->issued, work->issued, false);
+        if (timed)
+            timers_give(work->gpu, work->start);
     }
     collect(POLLS);
 }
@@ -471,19 +366,16 @@ void events_window(struct gpu *gpu, uint64_t begun, uint32_t operations)
 static void stalled(void *ctx, uint64_t before, double nanoseconds, uint64_t bytes)
 {
     struct gpu *gpu = ctx;
-    double begun;
+    uint64_t begin;
 
     if (!enter())
         return;
-    if (anchored(gpu) && !elapsed(anchors[gpu->device].event, (CUevent)(uintptr_t)before, &begun)) {
-        uint64_t begin = anchors[gpu->device].time + (uint64_t)(int64_t)begun;
-
+    if (anchored(gpu) && !timers_read_one(gpu, (CUevent)(uintptr_t)before, &begin))
         events_span(&writer, (uint32_t)gpu->device * LANES + LANE_STALLS, "stalled", begin,
                     begin + (uint64_t)nanoseconds,
                     (struct events_arg[]){{"time", "of the device; not every wait is timed", 0},
                                           {"bytes", NULL, bytes}},
                     2);
-    }
     leave();
 }
 
@@ -502,9 +394,7 @@ void events_context_gone(struct gpu *gpu)
             write_work(entry, entry->work.issued, entry->work.issued, false);
     }
     count = kept;
-    anchors[gpu->device].event = NULL;
-    if (spare_of == gpu)
-        spares = 0;
+    timers_gone(gpu);
     leave();
 }
 
