@@ -92,13 +92,6 @@ static void leave(void)
     pthread_mutex_unlock(&lock);
 }
 
-static bool ends_in_gz(const char *path)
-{
-    size_t length = strlen(path);
-
-    return length > 3 && !strcmp(path + length - 3, ".gz");
-}
-
 static int not_loaded(const char *bytes, size_t size)
 {
     (void)bytes;
@@ -130,7 +123,7 @@ void events_open(void)
     }
     limit = options_get()->test_events_bytes;
     events_begin(&writer, fd, (uint32_t)getpid(), limit ? limit : most_mib << 20);
-    compressed = ends_in_gz(path);
+    compressed = gzip_is_wanted(path);
     if (compressed)
         writer.sink = not_loaded; /* the dynamic linker cannot be called from here */
     snprintf(name, sizeof name, "hbmspill: %s", program_invocation_short_name);
@@ -323,30 +316,26 @@ void events_operation_end(struct events_work *work, bool submitted)
     leave();
 }
 
-static void copy_begin(void *ctx, uint64_t stream, bool in, uint64_t address, uint64_t size)
+void events_copy_begin(struct gpu *gpu, CUstream stream, bool in, uint64_t size)
 {
-    struct gpu *gpu = ctx;
     struct events_work *work = &copying[gpu->device];
 
-    (void)address;
     work->gpu = NULL;
     if (!enter())
         return;
     *work = (struct events_work){.gpu = gpu,
                                  .name = in ? "bring back" : "evict",
-                                 .stream = (CUstream)(uintptr_t)stream,
+                                 .stream = stream,
                                  .issued = events_now(),
                                  .bytes = size};
     work_begin(work);
     leave();
 }
 
-static void copy_end(void *ctx, uint64_t stream, bool submitted)
+void events_copy_end(struct gpu *gpu, bool submitted)
 {
-    struct gpu *gpu = ctx;
     struct events_work *work = &copying[gpu->device];
 
-    (void)stream;
     if (!work->gpu || !enter())
         return;
     work_end(work, work->name[0] == 'b' ? LANE_IN : LANE_OUT, submitted);
@@ -363,14 +352,13 @@ void events_window(struct gpu *gpu, uint64_t begun, uint32_t operations)
     leave();
 }
 
-static void stalled(void *ctx, uint64_t before, double nanoseconds, uint64_t bytes)
+void events_stalled(struct gpu *gpu, CUevent before, double nanoseconds, uint64_t bytes)
 {
-    struct gpu *gpu = ctx;
     uint64_t begin;
 
     if (!enter())
         return;
-    if (anchored(gpu) && !timers_read_one(gpu, (CUevent)(uintptr_t)before, &begin))
+    if (anchored(gpu) && !timers_read_one(gpu, before, &begin))
         events_span(&writer, (uint32_t)gpu->device * LANES + LANE_STALLS, "stalled", begin,
                     begin + (uint64_t)nanoseconds,
                     (struct events_arg[]){{"time", "of the device; not every wait is timed", 0},
@@ -396,12 +384,6 @@ void events_context_gone(struct gpu *gpu)
     count = kept;
     timers_gone(gpu);
     leave();
-}
-
-const struct cache_observer *events_observer(struct gpu *gpu)
-{
-    gpu->observer = (struct cache_observer){gpu, copy_begin, copy_end, stalled};
-    return &gpu->observer;
 }
 
 void events_close(void)

@@ -2,10 +2,11 @@
 #include "hooks/capture.h"
 #include "hooks/costs.h"
 #include "hooks/device_host.h"
-#include "hooks/events.h"
 #include "hooks/held.h"
 #include "hooks/host_memory.h"
+#include "hooks/observe.h"
 #include "hooks/planner.h"
+#include "hooks/ranges.h"
 #include "shim/log.h"
 #include "shim/options.h"
 #include <errno.h>
@@ -292,7 +293,7 @@ static struct gpu *make(CUdevice device)
     device_cuda_init(gpu);
     pinned_init(gpu);
     link_init(&gpu->link);
-    EVENTS(config.observer = events_observer(gpu));
+    config.observer = observe_cache(gpu);
     config.frame_size = cache_frame_size(granularity, gpu->hbm_limit);
     if (device_host_supported(gpu, config.frame_size)) {
         gpu->ops.host_create = device_host_create;
@@ -342,6 +343,7 @@ struct gpu *gpu_make_current(void)
     gpu = gpu_of_device(device);
     if (gpu || device < 0 || device >= GPUS_MAX || atomic_load(&unmanageable[device]))
         return if_its_context(gpu);
+    ranges_attach();
     pthread_mutex_lock(&making);
     gpu = gpu_of_device(device);
     if (!gpu && gpu_count < GPUS_MAX)

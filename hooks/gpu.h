@@ -29,7 +29,7 @@ struct gpu {
     uint64_t physical_total; /* what the device has */
     uint64_t hbm_limit, host_limit;
     atomic_int last_error;          /* CUresult behind the last -EIO */
-    struct cache_observer observer; /* what the cache tells: events.h */
+    struct cache_observer observer; /* what the cache tells: observe.h */
     struct link link;
     struct pinned_memory pinned;
 };

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -22,6 +23,13 @@ static struct {
 
 static z_stream stream;
 static int descriptor;
+
+bool gzip_is_wanted(const char *path)
+{
+    size_t length = strlen(path);
+
+    return length > 3 && !strcmp(path + length - 3, ".gz");
+}
 
 bool gzip_load(void)
 {

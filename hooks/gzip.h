@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Whether a path is that of a compressed file: .gz. */
+bool gzip_is_wanted(const char *path);
 /* Calls the dynamic linker: no lock may be held. False, with a line in the log, where there is no zlib. Once.
  */
 bool gzip_load(void);

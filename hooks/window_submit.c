@@ -6,6 +6,7 @@
 #include "hooks/events.h"
 #include "hooks/operation.h"
 #include "hooks/outside.h"
+#include "hooks/ranges.h"
 #include "hooks/window_internal.h"
 #include <errno.h>
 #include <stdio.h>
@@ -144,6 +145,7 @@ CUresult window_carry_out(struct gpu *gpu, const struct window *window)
     (void)hbmspill_real.cuCtxGetCurrent(&before);
     current = before;
     EVENTS(begun = events_now());
+    RANGES(ranges_push(RANGE_WINDOW, window->count));
     count_add(windows, 1);
     count_add(held, window->count);
     if (ops)
@@ -172,6 +174,7 @@ CUresult window_carry_out(struct gpu *gpu, const struct window *window)
     if (current != before)
         (void)hbmspill_real.cuCtxPopCurrent_v2(&popped);
     free(ops);
+    RANGES(ranges_pop());
     EVENTS(events_window(gpu, begun, window->count));
     return first_error;
 }
