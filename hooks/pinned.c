@@ -7,6 +7,7 @@
 #include "pinned/numa.h"
 #include "pinned/system.h"
 #include "shim/log.h"
+#include "shim/memory.h"
 #include "shim/options.h"
 #include <errno.h>
 #include <pthread.h>
@@ -406,7 +407,9 @@ void pinned_put_account(struct text *text)
 {
     const struct budget *budget = pinned_budget();
 
-    text_put(text, ",\n  \"pinned_bytes\": %llu,\n  \"peak_pinned_bytes\": %llu,\n  \"pinned_limit\": %llu",
+    text_put(text,
+             ",\n  \"pinned_bytes\": %llu,\n  \"peak_pinned_bytes\": %llu,\n  \"pinned_limit\": %llu,\n"
+             "  \"own_bytes\": %llu",
              (unsigned long long)atomic_load(&budget->pinned), (unsigned long long)atomic_load(&budget->peak),
-             (unsigned long long)atomic_load(&budget->limit));
+             (unsigned long long)atomic_load(&budget->limit), (unsigned long long)memory_own_bytes());
 }

@@ -55,7 +55,8 @@ void pinned_tick(void);
 /* The gpu's context went, and with it what was registered in it. */
 void pinned_context_gone(struct gpu *gpu);
 
-/* Things of the driver's that the pools have (held.c), and members of a JSON object. */
+/* Things of the driver's that the pools have (held.c), and members of a JSON object: a device's; the account
+ * of pinned memory, and what our own records take. */
 uint64_t pinned_registrations(void);
 uint64_t pinned_host_allocations(void);
 void pinned_put_json(struct text *text, struct gpu *gpu);

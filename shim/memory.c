@@ -13,12 +13,15 @@
  * (pthread_atfork), so a child finds a heap that is whole. It is set up by the first call, and none is made
  * before CUDA is used.
  */
+#include "shim/memory.h"
 #include "jemalloc/jemalloc.h"
+#include <malloc.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
 void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t number, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 void __wrap_free(void *memory);
 char *__wrap_strndup(const char *text, size_t length);
@@ -28,6 +31,7 @@ void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *memory, size_t size);
 void __real_free(void *memory);
 
+#define __real_malloc_usable_size malloc_usable_size
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define OWN(function) __real_##function
 #else
@@ -40,30 +44,57 @@ extern const char *hbmje_malloc_conf;
 const char *hbmje_malloc_conf = "narenas:1";
 #endif
 
-void *__wrap_malloc(size_t size)
+/* Bytes given out, less what is handed back. */
+static _Atomic uint64_t own;
+
+static void *count(void *memory)
 {
-    return OWN(malloc)(size);
+    if (memory)
+        atomic_fetch_add_explicit(&own, OWN(malloc_usable_size)(memory), memory_order_relaxed);
+    return memory;
 }
 
-void *__wrap_calloc(size_t count, size_t size)
+static void uncount(void *memory)
 {
-    return OWN(calloc)(count, size);
+    if (memory)
+        atomic_fetch_sub_explicit(&own, OWN(malloc_usable_size)(memory), memory_order_relaxed);
+}
+
+uint64_t memory_own_bytes(void)
+{
+    return atomic_load_explicit(&own, memory_order_relaxed);
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return count(OWN(malloc)(size));
+}
+
+void *__wrap_calloc(size_t number, size_t size)
+{
+    return count(OWN(calloc)(number, size));
 }
 
 void *__wrap_realloc(void *memory, size_t size)
 {
-    return OWN(realloc)(memory, size);
+    size_t before = memory ? OWN(malloc_usable_size)(memory) : 0;
+    void *moved = OWN(realloc)(memory, size);
+
+    if (moved || !size)
+        atomic_fetch_sub_explicit(&own, before, memory_order_relaxed);
+    return count(moved);
 }
 
 void __wrap_free(void *memory)
 {
+    uncount(memory);
     OWN(free)(memory);
 }
 
 char *__wrap_strndup(const char *text, size_t length)
 {
     size_t size = strnlen(text, length);
-    char *copy = OWN(malloc)(size + 1);
+    char *copy = __wrap_malloc(size + 1);
 
     if (!copy)
         return NULL;

@@ -15,6 +15,10 @@
 
 #include <dlfcn.h>
 #include <stddef.h>
+#include <stdint.h>
+
+/* Bytes that the library's own records take, as their allocator rounds them. Any thread. */
+uint64_t memory_own_bytes(void);
 
 /* To the process's free, whoever has that: it is the one that who allocated found, too. NULL is allowed. */
 static inline void memory_free_foreign(void *memory)
