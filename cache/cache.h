@@ -57,8 +57,9 @@ struct cache_observer {
     /* Around the queueing of copies of adjacent pieces from or to an address, in a stream of the cache's. */
     void (*copy_begin)(void *ctx, uint64_t stream, bool in, uint64_t address, uint64_t size);
     void (*copy_end)(void *ctx, uint64_t stream, bool submitted);
-    /* A stream stood still between two events, which have happened (stall.h: not every wait is timed). */
-    void (*stalled)(void *ctx, uint64_t before, double nanoseconds, uint64_t bytes);
+    /* A stream of the job's stood still from an event on, which has happened, as its wait has (stall.h: not
+     * every wait is timed). */
+    void (*stalled)(void *ctx, uint64_t stream, uint64_t before, double nanoseconds, uint64_t bytes);
 };
 
 enum cache_policy { CACHE_POLICY_LRU, CACHE_POLICY_BIP, CACHE_POLICY_NEXTUSE };

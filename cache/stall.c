@@ -66,7 +66,8 @@ static void poll(struct stall *stall)
             stall->statistics->stalled_nanoseconds += (uint64_t)time;
             stall->statistics->late_bytes += oldest->bytes;
             if (stall->observer && stall->observer->stalled)
-                stall->observer->stalled(stall->observer->ctx, oldest->before, time, oldest->bytes);
+                stall->observer->stalled(stall->observer->ctx, oldest->stream, oldest->before, time,
+                                         oldest->bytes);
         }
     }
 }

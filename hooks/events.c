@@ -23,7 +23,6 @@ enum {
     LANES = 100,  /* of a device */
     LANE_IN = 1,
     LANE_OUT,
-    LANE_STALLS,
     LANE_WINDOWS,
     LANE_STREAM, /* of the first stream; the last is for all that have none */
 };
@@ -152,7 +151,6 @@ static bool anchored(struct gpu *gpu)
         events_process(&writer, NULL, (struct events_arg[]){{"device", device, 0}}, 1);
     name_lane(gpu, LANE_IN, "copies in");
     name_lane(gpu, LANE_OUT, "copies out");
-    name_lane(gpu, LANE_STALLS, "stalls (a sample)");
     name_lane(gpu, LANE_WINDOWS, "windows submitted (host)");
     return able;
 }
@@ -171,6 +169,16 @@ static uint32_t lane_of(struct gpu *gpu, CUstream stream, bool per_thread)
         name_lane(gpu, LANE_STREAM + i, name);
     }
     return LANE_STREAM + (i < STREAMS ? i : STREAMS - 1);
+}
+
+/* A stream that has had work; each thread's default stream is the first thread's. */
+static uint32_t lane_of_handle(const struct gpu *gpu, CUstream stream)
+{
+    unsigned i = 0;
+
+    while (i < lane_count && (lanes[i].gpu != gpu || lanes[i].key.handle != (uint64_t)(uintptr_t)stream))
+        i++;
+    return LANE_STREAM + (i < lane_count ? i : STREAMS - 1);
 }
 
 /* Work as it is written: measured on the device, or by when it was issued. */
@@ -352,14 +360,14 @@ void events_window(struct gpu *gpu, uint64_t begun, uint32_t operations)
     leave();
 }
 
-void events_stalled(struct gpu *gpu, CUevent before, double nanoseconds, uint64_t bytes)
+void events_stalled(struct gpu *gpu, CUstream stream, CUevent before, double nanoseconds, uint64_t bytes)
 {
     uint64_t begin;
 
     if (!enter())
         return;
     if (anchored(gpu) && !timers_read_one(gpu, before, &begin))
-        events_span(&writer, (uint32_t)gpu->device * LANES + LANE_STALLS, "stalled", begin,
+        events_span(&writer, (uint32_t)gpu->device * LANES + lane_of_handle(gpu, stream), "stalled", begin,
                     begin + (uint64_t)nanoseconds,
                     (struct events_arg[]){{"time", "of the device; not every wait is timed", 0},
                                           {"bytes", NULL, bytes}},

@@ -51,10 +51,11 @@ void events_operation_begin(struct events_work *work, struct gpu *gpu, const cha
                             bool per_thread, uint64_t bytes);
 /* submitted: the driver took it. */
 void events_operation_end(struct events_work *work, bool submitted);
-/* Copies of ours, and a wait of a stream that was timed from `before' on; the cache's lock is held. */
+/* Copies of ours, and a wait of a stream of the job's that was timed from `before' on; the cache's lock is
+ * held. */
 void events_copy_begin(struct gpu *gpu, CUstream stream, bool in, uint64_t size);
 void events_copy_end(struct gpu *gpu, bool submitted);
-void events_stalled(struct gpu *gpu, CUevent before, double nanoseconds, uint64_t bytes);
+void events_stalled(struct gpu *gpu, CUstream stream, CUevent before, double nanoseconds, uint64_t bytes);
 /* A window was carried out, by the host: since when, of how many operations. */
 void events_window(struct gpu *gpu, uint64_t begun, uint32_t operations);
 

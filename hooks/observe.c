@@ -16,9 +16,9 @@ static void copy_end(void *ctx, uint64_t stream, bool submitted)
     RANGES(ranges_pop());
 }
 
-static void stalled(void *ctx, uint64_t before, double nanoseconds, uint64_t bytes)
+static void stalled(void *ctx, uint64_t stream, uint64_t before, double nanoseconds, uint64_t bytes)
 {
-    EVENTS(events_stalled(ctx, (CUevent)(uintptr_t)before, nanoseconds, bytes));
+    EVENTS(events_stalled(ctx, (CUstream)(uintptr_t)stream, (CUevent)(uintptr_t)before, nanoseconds, bytes));
 }
 
 const struct cache_observer *observe_cache(struct gpu *gpu)

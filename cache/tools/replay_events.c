@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LANE_ROUNDS = 1, LANE_IN, LANE_OUT, LANE_STALLS, LANE_STREAM };
+enum { LANE_ROUNDS = 1, LANE_IN, LANE_OUT, LANE_STREAM };
 
 static const char *name_of(const struct replay *replay, const struct tape_event *event)
 {
@@ -37,7 +37,7 @@ void replay_events_span(void *ctx, const struct simulation_span *span)
     const char *name = "a host function";
 
     if (span->kind == SPAN_STALL) {
-        events_span(replay->config->events, LANE_STALLS, "stalled", begin, end, NULL, 0);
+        events_span(replay->config->events, lane, "stalled", begin, end, NULL, 0);
         return;
     }
     if (span->kind != SPAN_KERNEL) {
@@ -66,7 +66,6 @@ int replay_events_begin(struct replay *replay)
     events_lane(events, LANE_ROUNDS, "rounds");
     events_lane(events, LANE_IN, "copies in");
     events_lane(events, LANE_OUT, "copies out");
-    events_lane(events, LANE_STALLS, "stalls");
     for (uint32_t i = 0; i < replay->tape->streams; i++) {
         snprintf(name, sizeof name, "kernels, stream %u", i);
         events_lane(events, LANE_STREAM + (uint32_t)replay->streams[i], name);

@@ -179,7 +179,7 @@ def main():
     events = own or replayed
     figures = []
     if events:
-        figures += [report_charts.lanes(events, result["period"] if result else 0), report_charts.residency(events)]
+        figures += [report_charts.lanes(events, result["period"] if result else 0), *report_charts.residency(events)]
         if events.cut:
             words.append(("advice", f"{events.path} had grown to its limit: what came later is not in it."))
         if events is replayed:

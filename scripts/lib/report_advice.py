@@ -13,8 +13,8 @@ OUTSIDE_LARGE = 0.25  # of HBM
 
 def of_statistics(s):
     found = []
-    device = (s.get("devices") or [{}])[0]
-    hbm, host = device.get("hbm_limit", 0), device.get("host_limit", 0)
+    devices = s.get("devices", [])
+    hbm, host = (sum(device.get(key, 0) for device in devices) for key in ("hbm_limit", "host_limit"))
     if s.get("mode") == "off":
         return [("warning", "hbmspill was off (HBMSPILL=off): nothing was watched.")]
     if s.get("mode") == "observe":
@@ -24,17 +24,18 @@ def of_statistics(s):
     if not s["peak_spilled_bytes"]:
         found.append(("good", f"Everything fitted: at most {size(s['peak_hbm_bytes'])}" + (f" of {size(hbm)} of HBM." if hbm else " of HBM.")))
     else:
-        found += _spilled(s, device, hbm, host)
+        found += _spilled(s, devices, host)
     if s["open_launches"]:
         found.append(("advice", f"{s['open_launches']:,} launches were of kernels that may touch anything; what is spilled they reach over the link. "
                                 "scripts/gpu-admit finds out which of them touch only what they are given; HBMSPILL_ADMITTED takes its table."))
-    if hbm and device.get("outside_bytes", 0) > OUTSIDE_LARGE * hbm:
-        found.append(("advice", f"{size(device['outside_bytes'])} of HBM is memory that is never moved: small allocations, libraries, modules. "
-                                "A lower HBMSPILL_MIN_SIZE lets smaller allocations be spilled."))
+    for device in devices:
+        if device.get("outside_bytes", 0) > OUTSIDE_LARGE * device["hbm_limit"]:
+            found.append(("advice", f"{size(device['outside_bytes'])} of {size(device['hbm_limit'])} of HBM are memory that is never moved: small allocations, libraries, modules. "
+                                    "A lower HBMSPILL_MIN_SIZE lets smaller allocations be spilled."))
     return found
 
 
-def _spilled(s, device, hbm, host):
+def _spilled(s, devices, host):
     found = []
     stalled = s.get("stalled_seconds", 0)
     found.append(("good", f"It ran with {size(s['peak_spilled_bytes'])} more than HBM held: {size(s['bytes_in'])} came in, {size(s['bytes_out'])} went out, "
@@ -54,10 +55,11 @@ def _spilled(s, device, hbm, host):
     if operations and not s["planned_operations"] and not s["rounds_found"]:
         found.append(("advice", "No round that repeats was found, so nothing could be planned: the job is served by HBMSPILL_POLICY alone. "
                                 "Steps of changing shapes, or fewer than three of them, look like that."))
-    if device.get("link_measured") is False:
-        found.append(("advice", "The link to the host was not measured; its rates are those of a PCIe 4 card."))
-    elif device:
-        found.append(("good", f"The link moved {rate(device['link_in_bytes_per_second'])} in and {rate(device['link_out_bytes_per_second'])} out when it was measured."))
+    for device in devices:
+        if not device.get("link_measured"):
+            found.append(("advice", "The link to the host was not measured; its rates are taken to be those of a PCIe 4 card."))
+        else:
+            found.append(("good", f"The link moved {rate(device['link_in_bytes_per_second'])} in and {rate(device['link_out_bytes_per_second'])} out when it was measured."))
     return found
 
 

@@ -10,11 +10,12 @@ from units import seconds, size
 
 BLUE, GREEN, ORANGE, RED, GREY, PURPLE = "#4f8cf0", "#35a88a", "#e8893a", "#e0484e", "#98a2b3", "#9b7bea"
 MIB = 2**20
+STALLED = "stalled"  # the name of a span in which a stream waited for a copy
 MOST_POINTS = 3000  # of one line
 MOST_BARS = 4000  # of one lane
 ROUNDS_SHOWN = 2  # in the lanes
 LAUNCHES_SHOWN = 600  # where no rounds are known
-KINDS = [("kernels", BLUE), ("copies in", GREEN), ("copies out", ORANGE), ("stalls", RED), ("windows", PURPLE)]
+KINDS = [("kernels", BLUE), ("copies in", GREEN), ("copies out", ORANGE), ("windows", PURPLE)]
 
 
 def _thinned(points):
@@ -24,11 +25,8 @@ def _thinned(points):
 
 
 def _memory(events):
-    """The first device's counter: its name and points."""
-    for name, points in sorted(events.counters.items()):
-        if name.endswith("memory"):
-            return name, points
-    return None, []
+    """The devices' counters: [(name, points)]."""
+    return [(name, points) for name, points in sorted(events.counters.items()) if name.endswith("memory")]
 
 
 def _areas(points, origin, axis="y", legend=True):
@@ -49,13 +47,15 @@ def _areas(points, origin, axis="y", legend=True):
 
 
 def residency(events):
-    """What is where over the whole time; None where nothing tells."""
-    name, points = _memory(events)
-    if not points:
-        return None
+    """What is where over the whole time: a chart for each device."""
+    return [_residency(events, number, name, points) for number, (name, points) in enumerate(_memory(events))]
+
+
+def _residency(events, number, name, points):
+    device = name.removesuffix("memory").strip()
     return {
-        "id": "residency",
-        "title": "What is where, over time",
+        "id": f"residency{number or ''}",
+        "title": f"What is where, over time{': ' if number else ''}{device if number else ''}",
         "height": 340,
         "data": _areas(points, points[0][0]),
         "layout": {"xaxis": {"title": {"text": "ms"}}, "yaxis": {"title": {"text": "MiB"}, "rangemode": "tozero"}, "hovermode": "x unified"},
@@ -73,7 +73,7 @@ def _clock(events):
 
 def _launches(events):
     """When each began, ascending."""
-    return sorted(span.begin for name, spans in events.lanes.items() if _kind(name) == "kernels" for span in spans if not span.name.startswith("the job's "))
+    return sorted(span.begin for name, spans in events.lanes.items() if _kind(name) == "kernels" for span in spans if span.name != STALLED and not span.name.startswith("the job's "))
 
 
 def _window(events, period):
@@ -113,10 +113,10 @@ def lanes(events, period):
             order.append(name)
             traces.append(
                 {"type": "bar", "orientation": "h", "name": name, "y": [name] * len(inside), "base": [1e3 * (span.begin - begin) for span in inside],
-                 "x": [1e3 * max(span.end - span.begin, 1e-9) for span in inside], "marker": {"color": colour, "line": {"width": 0}}, "width": 0.72,
+                 "x": [1e3 * max(span.end - span.begin, 1e-9) for span in inside], "marker": {"color": [RED if span.name == STALLED else colour for span in inside], "line": {"width": 0}}, "width": 0.72,
                  "text": [_told(span) for span in inside], "textposition": "none", "hovertemplate": "%{text}<extra></extra>", "showlegend": False}
             )
-    _, points = _memory(events)
+    points = (_memory(events) or [(None, [])])[0][1]
     at = bisect.bisect_left([time for time, _ in points], begin)
     points = [point for point in points[max(0, at - 1) :] if point[0] <= end]
     layout = {
@@ -128,7 +128,7 @@ def lanes(events, period):
     if points:
         traces += _areas(points, begin, "y2")
         layout["yaxis2"] = {"domain": [0, 0.40], "title": {"text": "MiB"}, "rangemode": "tozero", "automargin": True}
-    note = f"{what[0].upper()}{what[1:]}; drag to look closer, double-click to come back. " + _clock(events)
+    note = f"{what[0].upper()}{what[1:]}. Red: the stream stood still for a copy. Drag to look closer, double-click to come back. " + _clock(events)
     if left_out:
         note += f" The {left_out:,} shortest are left out."
     return {"id": "lanes", "title": "Kernels, copies, and what stood still", "height": 260 + 44 * len(order) + (120 if points else 0), "data": traces, "layout": layout, "note": note}
