@@ -79,4 +79,9 @@ TESTS += %D%/test_places
 %C%_test_places_SOURCES = %D%/test_places.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
 %C%_test_places_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_places_LDADD = cache/libcache.la $(CHECK_LIBS)
+check_PROGRAMS += %D%/test_events
+TESTS += %D%/test_events
+%C%_test_events_SOURCES = %D%/test_events.c
+%C%_test_events_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_events_LDADD = cache/libcache.la $(CHECK_LIBS)
 endif
