@@ -15,7 +15,7 @@ class Unreadable(Exception):
     """A file that cannot be used; the text says which and why."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class Span:
     begin: float
     end: float
@@ -40,7 +40,7 @@ def _open(path):
 
 
 def _text(path):
-    """All of a file. Of a gzip file whose end is missing, what is there."""
+    """All of a file; of a compressed one whose end is missing, what is there."""
     pieces = []
     try:
         with _open(path) as file:
@@ -79,27 +79,24 @@ def statistics(path):
     return found
 
 
-def array(path):
+def each_event(path):
     """The events of a file whose end may be missing: an event is a line."""
-    text = _text(path).strip()
     try:
-        return json.loads(text)
-    except ValueError:
-        pass
-    found = []
-    for line in text.lstrip("[").rstrip("]").splitlines():
-        try:
-            found.append(json.loads(line.strip().rstrip(",")))
-        except ValueError:
-            if line.strip():
-                break
-    return found
+        with _open(path) as file:
+            for line in file:
+                line = line.strip().rstrip(b",")
+                if line not in (b"", b"[", b"]", b"[]"):
+                    yield json.loads(line)
+    except (EOFError, ValueError):  # cut off here
+        return
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror or error}") from None
 
 
 def events(path):
     names, lanes, counters, about, cut = {}, {}, {}, {}, False
     try:
-        for event in array(path):
+        for event in each_event(path):
             phase, lane, args = event["ph"], (event["pid"], event["tid"]), event.get("args", {})
             if phase == "M" and event["name"] == "thread_name":
                 names[lane] = args["name"]
