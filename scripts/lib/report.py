@@ -180,6 +180,8 @@ def main():
     figures = []
     if events:
         figures += [report_charts.lanes(events, result["period"] if result else 0), *report_charts.residency(events)]
+        if own:
+            words += report_advice.of_events(own)
         if events.cut:
             words.append(("advice", f"{events.path} had grown to its limit: what came later is not in it."))
         if events is replayed:

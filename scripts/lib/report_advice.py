@@ -9,6 +9,7 @@ NEARLY_FULL = 0.95
 LINK_BOUND = 1.05  # the bound over the compute time
 SCHEDULE_LOSES = 1.15  # a round over the bound
 OUTSIDE_LARGE = 0.25  # of HBM
+STALLED = "stalled"  # the name of a span in which a stream waited for a copy
 
 
 def of_statistics(s):
@@ -60,6 +61,27 @@ def _spilled(s, devices, host):
             found.append(("advice", "The link to the host was not measured; its rates are taken to be those of a PCIe 4 card."))
         else:
             found.append(("good", f"The link moved {rate(device['link_in_bytes_per_second'])} in and {rate(device['link_out_bytes_per_second'])} out when it was measured."))
+    return found
+
+
+def of_events(events):
+    """What the job's own events come to."""
+    spans = [span for spans in events.lanes.values() for span in spans]
+    length = max(span.end for span in spans) - min(span.begin for span in spans)
+    found = [("good", f"The events are of {seconds(length)}.")]
+    for way, lane in (("in", "copies in"), ("out", "copies out")):
+        moved = [span for name, spans in events.lanes.items() if name.endswith(lane) for span in spans]
+        timed = [span for span in moved if span.end > span.begin]
+        busy = sum(span.end - span.begin for span in timed)
+        if moved:
+            text = f"{len(moved):,} copies {way}: {size(sum(span.args.get('bytes', 0) for span in moved))}"
+            if busy:
+                text += f", at {rate(sum(span.args.get('bytes', 0) for span in timed) / busy)}; the link was busy that way for {100 * busy / length:.0f} % of the time"
+            found.append(("good", text + "."))
+    stalled = [span for span in spans if span.name == STALLED]
+    if stalled:
+        worst = max(stalled, key=lambda span: span.end - span.begin)
+        found.append(("advice", f"Waits for a copy in them: {len(stalled):,}, the longest of {seconds(worst.end - worst.begin)}; not every wait is timed."))
     return found
 
 

@@ -6,11 +6,11 @@ Colours that depend on the scheme (light, dark) are the page's; here are those o
 import bisect
 import statistics
 
+from report_advice import STALLED
 from units import seconds, size
 
 BLUE, GREEN, ORANGE, RED, GREY, PURPLE = "#4f8cf0", "#35a88a", "#e8893a", "#e0484e", "#98a2b3", "#9b7bea"
 MIB = 2**20
-STALLED = "stalled"  # the name of a span in which a stream waited for a copy
 MOST_POINTS = 3000  # of one line
 MOST_BARS = 4000  # of one lane
 ROUNDS_SHOWN = 2  # in the lanes
