@@ -137,17 +137,17 @@ static bool before(const struct op *a, const struct op *b)
     return a->seq < b->seq;
 }
 
-static struct op *pick(struct engine *engine, bool *polling)
+struct op *engine_pick_locked(struct engine *engine, bool (*wanted)(const struct op *op), bool *polling)
 {
     struct op *ready[64], *best = NULL, *early;
     unsigned n = 0;
     for (CUcontext ctx = engine->device->contexts; ctx; ctx = ctx->next) {
         for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
-            if (!s->head || !may_run(s->head, polling))
+            if (!s->head || (wanted && !wanted(s->head)) || !may_run(s->head, polling))
                 continue;
             if (n < ARRAY_SIZE(ready))
                 ready[n++] = s->head;
-            if (n < ARRAY_SIZE(ready) && (early = early_op(s->head, polling)) != NULL)
+            if (!wanted && n < ARRAY_SIZE(ready) && (early = early_op(s->head, polling)) != NULL)
                 ready[n++] = early;
             if (!best || before(s->head, best))
                 best = s->head;
@@ -207,9 +207,12 @@ static void op_end_locked(struct op *op)
     op->finished_ns = driver_clock();
     stream_pop_locked(op->stream);
     pthread_cond_broadcast(&driver_done);
-    for (int i = 0; i < device_count; i++) /* a stream of another device may wait for it */
-        if (devices[i].engine)
-            pthread_cond_signal(&devices[i].engine->wake);
+    for (int i = 0; i < device_count; i++) { /* a stream of another device may wait for it */
+        if (!devices[i].engine)
+            continue;
+        pthread_cond_signal(&devices[i].engine->wake);
+        engine_beside_wake_locked(devices[i].engine);
+    }
 }
 
 static void host_op_done(void *op)
@@ -224,21 +227,23 @@ double engine_run_work_locked(struct engine *engine, const struct work *work, co
     CUcontext ctx = op->ctx;
     if (ctx->error != CUDA_SUCCESS)
         return 0;
-    engine->running = work;
+    const struct work **running = engine_is_beside(engine) ? &engine->beside : &engine->running;
+    *running = work;
+    engine->running_since_ns = running == &engine->running ? driver_clock() : engine->running_since_ns;
     driver_release();
-    CUresult result = work_run(work, &count, engine->touched);
+    CUresult result = work_run(work, &count, engine->touched); /* only kernels touch what has to be noted */
     driver_acquire();
     touches_note_locked(op, place, work, engine->touched);
     if (result == CUDA_SUCCESS)
         defined_note_locked(op, work);
-    engine->running = NULL;
+    *running = NULL;
     if (result != CUDA_SUCCESS)
         context_fail_locked(ctx, result);
     pthread_cond_broadcast(&driver_done);
     return !clock_runs ? 0 : work->kind == WORK_KERNEL ? kernel_ns(&count) : work_ns(work);
 }
 
-static void run_op_locked(struct engine *engine, struct op *op)
+void engine_run_op_locked(struct engine *engine, struct op *op)
 {
     bool first = op->state == OP_QUEUED;
     double ns;
@@ -311,9 +316,9 @@ static void *engine_main(void *argument)
     for (;;) {
         uint64_t hold = engine->queued ? held_back(engine) : 0;
         bool polling = false;
-        struct op *op = engine->queued && !hold ? pick(engine, &polling) : NULL;
+        struct op *op = engine->queued && !hold ? engine_pick_locked(engine, NULL, &polling) : NULL;
         if (op)
-            run_op_locked(engine, op);
+            engine_run_op_locked(engine, op);
         else
             wait_for_work(engine, hold ? hold : polling ? POLL_NS : 0);
     }
@@ -383,8 +388,10 @@ int engine_start_locked(struct device *device)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&engine->wake, &attr);
     pthread_cond_init(&engine->callback_wake, &attr);
+    pthread_cond_init(&engine->beside_wake, &attr);
     pthread_condattr_destroy(&attr);
-    if (pthread_create(&engine->thread, NULL, engine_main, engine) != 0 ||
+    if (engine_beside_start_locked(engine) != 0 ||
+        pthread_create(&engine->thread, NULL, engine_main, engine) != 0 ||
         pthread_create(&engine->callback_thread, NULL, callback_main, engine) != 0)
         return -EAGAIN;
     device->engine = engine;
@@ -452,6 +459,7 @@ CUresult stream_submit_locked(struct CUstream_st *stream, struct work *work, str
     if (out)
         *out = op_ref(op);
     pthread_cond_signal(&engine->wake);
+    engine_beside_wake_locked(engine);
     return CUDA_SUCCESS;
 }
 
@@ -480,6 +488,7 @@ bool op_wait_run_locked(struct op *op, uint64_t ns)
     op_ref(op);
     engine->waiters++;
     pthread_cond_signal(&engine->wake);
+    engine_beside_wake_locked(engine);
     while (op->state != OP_DONE && !expired)
         expired = ns ? pthread_cond_timedwait(&driver_done, &driver_lock, &until)
                      : pthread_cond_wait(&driver_done, &driver_lock);

@@ -173,7 +173,13 @@ struct engine {
     uint64_t held_since_ns; /* lazy: since when something has been held back */
     uint64_t hold_until_ns;
     const struct work *running; /* on the engine thread */
-    struct touched *touched;    /* by the kernel that runs, touches.h */
+    uint64_t running_since_ns;
+    struct touched *touched; /* by the kernel that runs, touches.h */
+    /* engine_beside.c */
+    pthread_t beside_thread;
+    pthread_cond_t beside_wake;
+    bool beside_looks;         /* it looks again by itself */
+    const struct work *beside; /* on that thread */
     struct callback *callbacks, **callbacks_end;
 };
 
@@ -207,11 +213,21 @@ void engine_poke_locked(struct engine *engine);
 struct node_place;
 double engine_run_work_locked(struct engine *engine, const struct work *work, const struct op *op,
                               const struct node_place *place);
+/* The next operation that may run, of those wanted (NULL: all); *polling: memory is waited for. */
+struct op *engine_pick_locked(struct engine *engine, bool (*wanted)(const struct op *op), bool *polling);
+void engine_run_op_locked(struct engine *engine, struct op *op);
 /* A number for the n-th decision of a random schedule. */
 uint64_t engine_random(uint64_t n);
 /* Calls function(data) on the callback thread, as part of op, then done(argument) under driver_lock. */
 int engine_call_host_locked(struct engine *engine, const struct work *work, const struct op *op,
                             void (*done)(void *argument), void *argument);
+
+/* ---- engine_beside.c ---- */
+int engine_beside_start_locked(struct engine *engine);
+/* Something may have become ready while the engine thread is busy. */
+void engine_beside_wake_locked(struct engine *engine);
+/* The calling thread is that one. */
+bool engine_is_beside(const struct engine *engine);
 
 /* ---- leaving.c ---- */
 /* Before memory is unmapped or freed by the host: counts a hazard where an operation that is not known to

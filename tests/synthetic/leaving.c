@@ -46,7 +46,8 @@ void memory_leaves_locked(const char *function, uint64_t address, uint64_t size,
         /* The hardware would let it run into the missing page; here nothing is torn from under a running
          * copy. */
         clock_inside_locked(1);
-        while (engine->running && work_touches(engine->running, address, size))
+        while ((engine->running && work_touches(engine->running, address, size)) ||
+               (engine->beside && work_touches(engine->beside, address, size)))
             pthread_cond_wait(&driver_done, &driver_lock);
         clock_inside_locked(-1);
     }

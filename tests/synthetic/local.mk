@@ -9,7 +9,7 @@ noinst_LTLIBRARIES += %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvi
 
 %C%_libcuda_la_SOURCES = \
 	%D%/api.c %D%/attributes.c %D%/batch.c %D%/capture.c %D%/capture.h %D%/clock.c %D%/clock.h %D%/clock_costs.h %D%/context.c %D%/copy.c %D%/defined.c %D%/defined.h %D%/device_runtime.c \
-	%D%/driver.h %D%/engine.c %D%/engine.h %D%/entry_points.c %D%/errors.c %D%/event.c %D%/event.h %D%/fault.c %D%/fault.h \
+	%D%/driver.h %D%/engine.c %D%/engine.h %D%/engine_beside.c %D%/entry_points.c %D%/errors.c %D%/event.c %D%/event.h %D%/fault.c %D%/fault.h \
 	%D%/frames.c %D%/function.c %D%/functions.h %D%/graph.c %D%/graph.h %D%/graph_exec.c %D%/graph_node.c %D%/graph_order.c \
 	%D%/graph_run.c %D%/history.c %D%/history.h %D%/host_memory.c %D%/launch.c %D%/launch.h %D%/leaving.c %D%/library.c %D%/memory.c %D%/memory.h \
 	%D%/memory_async.c %D%/memory_pool.c %D%/memory_pool.h %D%/memory_vmm.c %D%/module.c %D%/objects.c \
@@ -44,13 +44,16 @@ synthetic/stamp: %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-m
 	touch $@
 
 if HAVE_CHECK
-synthetic_tests = %D%/test_clock %D%/test_clock_repeat %D%/test_vmm %D%/test_pool %D%/test_pool_host %D%/test_stream %D%/test_copy %D%/test_graph %D%/test_errors \
+synthetic_tests = %D%/test_beside %D%/test_clock %D%/test_clock_repeat %D%/test_vmm %D%/test_pool %D%/test_pool_host %D%/test_stream %D%/test_copy %D%/test_graph %D%/test_errors \
 	%D%/test_hazards \
 	%D%/test_hazards_memory
 check_PROGRAMS += $(synthetic_tests)
 TESTS += $(synthetic_tests)
 synthetic_test_cflags = $(AM_CFLAGS) $(CHECK_CFLAGS)
 synthetic_test_libs = %D%/libcuda.la $(CHECK_LIBS)
+%C%_test_beside_SOURCES = %D%/test_beside.c %D%/test_gpu.h
+%C%_test_beside_CFLAGS = $(synthetic_test_cflags)
+%C%_test_beside_LDADD = $(synthetic_test_libs) -lpthread
 %C%_test_clock_SOURCES = %D%/test_clock.c %D%/test_clock.h %D%/test_gpu.h
 %C%_test_clock_CFLAGS = $(synthetic_test_cflags)
 %C%_test_clock_LDADD = $(synthetic_test_libs)
