@@ -2,6 +2,7 @@
 if HAVE_CHECK
 integration_tests = \
 	%D%/integration/test_alloc \
+	%D%/integration/test_await \
 	%D%/integration/test_copies \
 	%D%/integration/test_costs \
 	%D%/integration/test_devices \
@@ -48,6 +49,11 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_alloc_SOURCES = %D%/integration/test_alloc.c
 %C%_integration_test_alloc_CFLAGS = $(integration_cflags)
 %C%_integration_test_alloc_LDADD = $(integration_libs)
+
+%C%_integration_test_await_SOURCES = %D%/integration/test_await.c
+%C%_integration_test_await_CPPFLAGS = $(AM_CPPFLAGS) -DOPEN_TABLE='"$(abs_top_srcdir)/%D%/integration/open.table"'
+%C%_integration_test_await_CFLAGS = $(integration_cflags)
+%C%_integration_test_await_LDADD = $(integration_libs)
 
 %C%_integration_test_copies_SOURCES = %D%/integration/test_copies.c
 %C%_integration_test_copies_CFLAGS = $(integration_cflags)

@@ -1,7 +1,8 @@
 /*
  * kernels.c - the kernels of the integration tests, as PTX text.
  *
- * All but `chase', `spread' and `batched' and `by_global' touch only what their parameters point into.
+ * All but `chase', `spread', `batched', `by_global' and `await_behind' touch only what their parameters point
+ * into.
  */
 #include "tests/integration/job.h"
 
@@ -199,6 +200,26 @@ const char job_ptx[] =
     "st.global.u32 [%rd5], %r7;\n"
     "mov.u64 %rd6, launches;\n"
     "atom.global.add.u32 %r8, [%rd6], 1;\n"
+    "END:\n"
+    "ret;\n"
+    "}\n"
+    /* started becomes 1, and when flag is not 0 any more the words behind the address that lies there += 7 */
+    ".visible .entry await_behind(.param .u64 flag, .param .u64 started, .param .u64 at, .param .u32 count)\n"
+    ".reqntid 256, 1, 1\n"
+    "{\n" REGISTERS "ld.param.u64 %rd1, [flag];\n"
+    "ld.param.u64 %rd2, [started];\n"
+    "ld.param.u64 %rd4, [at];\n"
+    "ld.param.u32 %r2, [count];\n"
+    "mov.u32 %r5, 1;\n"
+    "st.volatile.global.u32 [%rd2], %r5;\n"
+    "AGAIN:\n"
+    "ld.volatile.global.u32 %r6, [%rd1];\n"
+    "setp.eq.u32 %p2, %r6, 0;\n"
+    "@%p2 bra AGAIN;\n" INDEX "ld.global.u64 %rd3, [%rd4];\n"
+    "add.s64 %rd5, %rd3, %rd9;\n"
+    "ld.global.u32 %r7, [%rd5];\n"
+    "add.s32 %r7, %r7, 7;\n"
+    "st.global.u32 [%rd5], %r7;\n"
     "END:\n"
     "ret;\n"
     "}\n";
