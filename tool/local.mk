@@ -11,7 +11,7 @@ bin_PROGRAMS += %D%/hbmspill
 partsdir = $(libexecdir)/hbmspill
 dist_parts_SCRIPTS = scripts/bound
 dist_parts_DATA = scripts/lib/report.py scripts/lib/plot.py scripts/lib/report_advice.py scripts/lib/report_charts.py scripts/lib/report_files.py \
-	scripts/lib/report_page.py scripts/lib/report.css scripts/lib/report.js scripts/lib/reuse.py scripts/lib/units.py model/machine.h
+	scripts/lib/report_page.py scripts/lib/report.css scripts/lib/report.js scripts/lib/reuse.py scripts/lib/timed_trace.py scripts/lib/units.py model/machine.h
 
 # Manual pages, with the tables in them; completion for bash.
 noinst_PROGRAMS += %D%/manual

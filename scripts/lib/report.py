@@ -16,6 +16,7 @@ import time
 import report_advice
 import report_charts
 import report_files
+import timed_trace
 from units import parse_size, seconds, size
 
 BOUND_SECONDS = 120  # the bound is left out where it takes longer
@@ -127,8 +128,22 @@ def arguments():
     return options
 
 
-def of_trace(options, trace, stats, progress):
-    """What replay says: (its JSON, its events, the bound, lines of advice, rows of a sweep)."""
+def of_trace(options, trace, stats, own, progress):
+    """What replay says, with the times of kernels of the job's own events where there are: as replayed."""
+    if own:
+        replay(options.replay, trace, "1x", "pcie5")  # ends here where the trace is damaged
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, os.path.basename(trace))
+        timed, launches = timed_trace.write(trace, own, path) if own else (0, 0)
+        found = replayed(options, path if timed else trace, stats, directory, progress)
+    if timed:
+        text = f"Kernels take as long in the replay as in the job's events ({timed:,} of {launches:,} launches; the median of those of a name)."
+        found[3].append(("good", text))
+    return found
+
+
+def replayed(options, trace, stats, directory, progress):
+    """(replay's JSON, its events, the bound, lines of advice, rows of a sweep)."""
     hbm, link = machine(options, stats)
     if not hbm:
         result = replay(options.replay, trace, "1x", link)
@@ -138,12 +153,11 @@ def of_trace(options, trace, stats, progress):
         words = []
         hbm = str(int(parse_size(hbm)))
     progress.step("replaying the trace")
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "events")
-        result = replay(options.replay, trace, hbm, link, ["--events", path])
-        if result is None:
-            return None, None, None, [*words, ("warning", f"The replay was not done within {REPLAY_SECONDS} s.")], []
-        events = report_files.events(path) if os.path.exists(path) and result["rows"][0]["fits"] else None
+    path = os.path.join(directory, "events of the replay")
+    result = replay(options.replay, trace, hbm, link, ["--events", path])
+    if result is None:
+        return None, None, None, [*words, ("warning", f"The replay was not done within {REPLAY_SECONDS} s.")], []
+    events = report_files.events(path) if os.path.exists(path) and result["rows"][0]["fits"] else None
     progress.step("reckoning the bound")
     bound, why = bound_of(trace, hbm, link) if result["rounds"] and result["rows"][0]["fits"] else (None, "there are no rounds that repeat")
     progress.step("replaying other sizes of HBM")
@@ -168,15 +182,15 @@ def main():
 
     stats = report_files.statistics(given["statistics"]) if "statistics" in given else None
     own = report_files.events(given["events"]) if "events" in given else None
-    result = replayed = bound = None
+    result = modelled = bound = None
     words, sweep, extra = [], [], ""
     if stats:
         words += report_advice.of_statistics(stats)
         extra = dearest(stats.get("dearest", ())) + counters(stats)
     if "trace" in given:
-        result, replayed, bound, more, sweep = of_trace(options, given["trace"], stats, progress)
+        result, modelled, bound, more, sweep = of_trace(options, given["trace"], stats, own, progress)
         words += more
-    events = own or replayed
+    events = own or modelled
     figures = []
     if events:
         figures += [report_charts.lanes(events, result["period"] if result else 0), *report_charts.residency(events)]
@@ -184,7 +198,7 @@ def main():
             words += report_advice.of_events(own)
         if events.cut:
             words.append(("advice", f"{events.path} had grown to its limit: what came later is not in it."))
-        if events is replayed:
+        if events is modelled:
             words.append(("advice", "Lanes and residency are a replay's (modelled). HBMSPILL_TRACE_EVENTS has the job write down its own."))
     if result and result["rows"][0]["fits"]:
         measured = report_charts.measured_round(own, result["period"]) if own else None
