@@ -18,6 +18,7 @@ static void wrong(struct cache_audit *audit, const char *what)
 struct sums {
     uint64_t live_bytes, spilled_bytes, slot_bytes;
     uint64_t resident, idle; /* segments that should be in the policy's list, in that of the idle ones */
+    uint64_t small_frames;
 };
 
 /* A mapping is known twice, by the piece and by the frame that it leads to. */
@@ -82,6 +83,7 @@ static void look_at_segment(struct cache *cache, struct cache_audit *audit, cons
           segment->listed_idle == (frames > 0 && segment->state != SEGMENT_RESIDENT));
     sums->resident += segment->state == SEGMENT_RESIDENT;
     sums->idle += segment->listed_idle;
+    sums->small_frames += segment->small ? frames : 0;
     if (segment->state != SEGMENT_EMPTY)
         sums->spilled_bytes += (segment->pieces - filled) * cache->frames.size;
     if (segment->slot) {
@@ -155,6 +157,8 @@ void cache_audit(struct cache *cache, struct cache_audit *audit)
         look_at_free(cache, audit, &sums);
     AGREE(audit, "the policy's list is not of the resident segments", listed_resident == sums.resident);
     AGREE(audit, "the list of idle segments is not of the idle ones", listed_idle == sums.idle);
+    AGREE(audit, "frames of small allocations are miscounted",
+          cache->segments.small_frames == sums.small_frames);
     AGREE(audit, "live bytes are miscounted", cache->live_bytes == sums.live_bytes);
     AGREE(audit, "spilled bytes are miscounted", cache->spilled_bytes == sums.spilled_bytes);
     pthread_mutex_unlock(&cache->lock);

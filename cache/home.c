@@ -102,12 +102,17 @@ static const struct frame *frame_now(const struct homes *homes, uint32_t buffer,
 }
 
 /* Each colour gets a frame: what never leaves keeps the one it is in, then what is in HBM, then who is
- * mapped. */
-static void match(struct homes *homes)
+ * mapped. Those of small allocations stay theirs. */
+static void match(const struct cache *cache, struct homes *homes)
 {
     const struct colouring *colouring = &homes->colouring;
+    const struct segment *segment;
     uint32_t next = 0;
 
+    DL_FOREACH2(cache->segments.all, segment, all_next)
+    for (unsigned i = 0; segment->small && i < segment->pieces; i++)
+        if (segment->piece[i].frame && segment->piece[i].frame->number < homes->frame_count)
+            homes->taken[segment->piece[i].frame->number] = true;
     for (unsigned turn = 0; turn < 3; turn++)
         for (uint32_t k = 0; k < colouring->stays.count; k++) {
             const struct stay *stay = &colouring->stays.stays[k];
@@ -201,7 +206,7 @@ static bool assign(struct cache *cache, struct homes *homes)
     if (!known->homes || !known->here || !known->held || !known->whole || !homes->number_of || !homes->taken)
         return false;
     memset(homes->number_of, 0xff, (colouring->colours + 1) * sizeof *homes->number_of); /* COLOUR_NONE */
-    match(homes);
+    match(cache, homes);
     for (uint32_t k = 0; k < colouring->stays.count; k++)
         move_in(cache, homes, &colouring->stays.stays[k]);
     return true;

@@ -73,6 +73,19 @@ struct cache {
     unsigned stuck_count;
 };
 
+/*
+ * Bytes of HBM for what is planned. What small allocations take changes a little with what a job keeps, and
+ * from one run of it to the next: in steps of a 256th of HBM, that plans stay good.
+ */
+static inline uint64_t cache_plannable(const struct cache *cache)
+{
+    uint64_t step = cache->frames.limit / 256 + 1;
+    uint64_t small = (segments_small(&cache->segments) + step - 1) / step * step;
+    uint64_t taken = cache->frames.outside + small;
+
+    return cache->frames.limit > taken ? cache->frames.limit - taken : 0;
+}
+
 /* What has to happen, without the lock, before something can go on (returned with -EAGAIN). */
 struct need {
     enum need_kind { NEED_EVENT, NEED_SLOT, NEED_CHANGE } kind;

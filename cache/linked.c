@@ -80,6 +80,7 @@ static void give_gathered(struct cache *cache, struct segment *segment)
         if (binding->frame && !binding->filled) {
             frames_give(&cache->frames, binding->frame);
             binding->frame = NULL;
+            cache->segments.small_frames -= segment->small;
             segment->mapped = false;
         }
         left |= binding->frame != NULL;

@@ -78,6 +78,9 @@ static void op_use(struct cache *cache, struct cache_op *op)
 
         if (segment->state == SEGMENT_RESIDENT)
             cache->policy.type->use(&cache->policy, segment);
+        if (segment->small) /* believed to come round with the others */
+            segment->next_use = segment->claim =
+                cache->following ? cache->plan_position + 2 * (uint64_t)cache->following->cycle->length : 0;
     }
 }
 

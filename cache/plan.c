@@ -61,7 +61,7 @@ static int collect(struct cache *cache, struct plan *plan, const struct cache_pl
             struct plan_segment *entry;
             unsigned item;
 
-            if (!segments_item(&cache->segments, address, &segment, &base, &item))
+            if (!segments_item(&cache->segments, address, &segment, &base, &item) || segment->small)
                 continue;
             entry = plan_enter(plan, segment);
             if (!entry)
@@ -82,7 +82,7 @@ static int collect(struct cache *cache, struct plan *plan, const struct cache_pl
     plan->touch_first[plan->length] = touches;
     /* What is in HBM and not used in the window can give way, too. One operation alone is not worth it. */
     for (segment = plan->alone ? NULL : cache->policy.list; segment; segment = segment->next)
-        if (!plan_enter(plan, segment))
+        if (!segment->small && !plan_enter(plan, segment))
             return -ENOMEM;
     for (uint32_t i = 0, first = 0; i < plan->segment_count; i++) {
         plan->segments[i].first_use = first;
@@ -171,8 +171,7 @@ int plan_make(struct cache *cache, const struct cache_planned_op *ops, unsigned 
               struct plan **out)
 {
     struct plan *plan = calloc(1, sizeof *plan);
-    uint64_t room =
-        cache->frames.limit > cache->frames.outside ? cache->frames.limit - cache->frames.outside : 0;
+    uint64_t room = cache_plannable(cache);
     int error = -ENOMEM;
 
     if (!plan)

@@ -284,9 +284,7 @@ static void known_add(struct cache *cache, struct known *known)
 
 static void describe_machine(const struct cache *cache, struct cycle *cycle)
 {
-    uint64_t limit = cache->frames.limit, outside = cache->frames.outside;
-
-    cycle->capacity = limit > outside ? (limit - outside) / cycle->frame_size * cycle->frame_size : 0;
+    cycle->capacity = cache_plannable(cache) / cycle->frame_size * cycle->frame_size;
     cycle->in = cache->link.in;
     cycle->out = cache->link.out;
     cycle->in_both = cache->link.in_both;

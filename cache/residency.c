@@ -109,6 +109,7 @@ static void give_frames(struct cache *cache, struct segment *segment, unsigned f
         } /* else it was only gathered, and has the edges of its last owner */
         frames_give(&cache->frames, binding->frame);
         binding->frame = NULL;
+        cache->segments.small_frames -= segment->small;
         segment->filled = segment->mapped = false;
     }
 }

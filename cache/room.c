@@ -247,6 +247,7 @@ int room_frames(struct cache *cache, struct segment *segment, unsigned first, un
             if (error)
                 return error;
             binding->frame = frame; /* NULL after make_room: look again */
+            cache->segments.small_frames += frame && segment->small;
             if (frame && segment->state != SEGMENT_RESIDENT)
                 residency_idle_add(cache, segment);
         }

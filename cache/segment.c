@@ -185,6 +185,7 @@ static struct segment *segment_make(struct segments *segments, struct size_class
     segment->size_class = class;
     segment->item_size = class->item_size;
     segment->items = (uint8_t)items;
+    segment->small = class->pack > 1 && class->item_size < segments->unit;
     segment->pieces = pieces;
     segment->plan_index = UINT32_MAX;
     segment->leaves = UINT64_MAX;

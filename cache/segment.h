@@ -6,6 +6,10 @@
  * granules of the reserved windows, so a look-up costs two loads that depend on each other, of the entry and
  * of the segment's first line.
  *
+ * Items smaller than a frame are in no plan. Who lies beside whom changes whenever a job keeps one more for
+ * good (a loss a step, say), and with it the segments that an operation touches; a round that names them is
+ * lost each time. So plans leave their frames to them, and they are brought in and moved out as needed.
+ *
  * States of the contents (all queued work counted as done):
  *   EMPTY     nothing written yet, or everything in it freed: contents are dead (frames may still be there)
  *   RESIDENT  in frames, or some pieces in frames and the others in the slot; clean pieces are in both
@@ -85,6 +89,7 @@ struct segment {
     bool listed_idle;   /* in the list of those with frames but without contents */
     bool behind;        /* while a victim is chosen: its uses stand behind a host function */
     bool leaving;       /* copied out, and waited for to be unmapped; not used since */
+    bool small;         /* its items are smaller than a frame, and lie side by side (segments_small) */
     struct segment *prev, *next; /* the policy's list, or the idle list */
     struct slot *slot;
     struct size_class *size_class;
@@ -173,14 +178,21 @@ struct segments {
     struct size_class *classes;
     struct segment *all;
     struct arena records;
-    struct place *places; /* by name */
-    bool apart;           /* no two allocations in one segment */
-    uint64_t extra;       /* bytes of segments made so that births have addresses of their own */
+    struct place *places;  /* by name */
+    bool apart;            /* no two allocations in one segment */
+    uint64_t small_frames; /* in segments of small items */
+    uint64_t extra;        /* bytes of segments made so that births have addresses of their own */
 };
 
 void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,
                    uint64_t window_size);
 void segments_destroy(struct segments *segments);
+
+/* The bytes of HBM that segments of small items have: not for plans to give to others. */
+static inline uint64_t segments_small(const struct segments *segments)
+{
+    return segments->small_frames * segments->unit;
+}
 
 /* The live or dead segment an address lies in, NULL if it is not ours. */
 struct segment *segments_find(const struct segments *segments, uint64_t address);

@@ -273,6 +273,78 @@ START_TEST(lives_longer_than_a_round)
 }
 END_TEST
 
+/* --- Small ones --------------------------------------------------------------------------------------------
+ */
+
+enum { KEPT = 48 };
+
+/* Two small temporaries, and one that is kept: in an order in which who lies beside whom changes. */
+static void make_small(struct buffer *kept)
+{
+    struct buffer small[2];
+    struct step steps[3] = {{&weights[0], &small[0]}, {&small[0], &small[1]}, {&small[1], kept}};
+    struct cache_planned_op ops[5];
+    struct cache_touch touches[3][2];
+
+    allocate(&small[0], 8 * KIB);
+    allocate(kept, 8 * KIB);
+    allocate(&small[1], 8 * KIB);
+    for (unsigned i = 0; i < 3; i++) {
+        touches[i][0] = (struct cache_touch){steps[i].read->address, CACHE_READ};
+        touches[i][1] = (struct cache_touch){steps[i].written->address, CACHE_READ | CACHE_WRITE};
+        ops[i] = (struct cache_planned_op){.touches = touches[i], .count = 2};
+    }
+    for (unsigned i = 0; i < 2; i++)
+        ops[3 + i] = (struct cache_planned_op){.free_address = small[i].address};
+    cache_window_begin(cache, ops, 5);
+    for (unsigned i = 0; i < 5; i++) {
+        cache_window_step(cache, i);
+        if (i < 3)
+            launch(&steps[i], touches[i]);
+        else
+            release(&small[i - 3]);
+    }
+    cache_window_end(cache);
+}
+
+/*
+ * A job that keeps a little of every round, as its losses: the segments that small ones lie in become others,
+ * and the round is followed all the same; what was kept is right in the end, and what it takes up is not
+ * planned for others.
+ */
+START_TEST(small_ones_that_are_kept)
+{
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        static struct buffer kept[ROUNDS + KEPT];
+        uint64_t addresses[PROGRAMS * BORN], planned = 0;
+        struct buffer sum;
+
+        start(40 * FAKE_GRANULE, seed);
+        for (unsigned i = 0; i < WEIGHTS; i++)
+            allocate(&weights[i], (1 + i) * FAKE_GRANULE);
+        for (unsigned round = 0; round < ROUNDS + KEPT; round++) {
+            if (round == ROUNDS)
+                planned = cache_statistics(cache)->planned_operations;
+            make_small(&kept[round]);
+            carry_out(addresses);
+        }
+        ck_assert_uint_eq(cache_statistics(cache)->planned_operations - planned,
+                          KEPT * (3 + PROGRAMS * 2 * BORN));
+        allocate(&sum, FAKE_GRANULE);
+        for (unsigned round = 0; round < ROUNDS + KEPT; round++) {
+            struct step add = {&kept[round], &sum};
+            struct cache_touch touches[2] = {{kept[round].address, CACHE_READ},
+                                             {sum.address, CACHE_READ | CACHE_WRITE}};
+
+            launch(&add, touches);
+        }
+        fake_run(&fake, UINT32_MAX);
+        ck_assert_uint_eq(fake.mismatches, 0);
+        fake_cache_stop(&fake, cache);
+    }
+}
+END_TEST
+
 /* Another job of the same sizes comes in between: it gets addresses, and the round its own again. */
 START_TEST(others_may_have_them_meanwhile)
 {
@@ -423,6 +495,7 @@ int main(void)
     tcase_add_test(tests, others_may_have_them_meanwhile);
     tcase_add_test(tests, homes_are_frames_there_are);
     tcase_add_test(tests, long_and_short_lives_side_by_side);
+    tcase_add_test(tests, small_ones_that_are_kept);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
