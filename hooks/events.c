@@ -352,11 +352,15 @@ void events_copy_end(struct gpu *gpu, bool submitted)
 
 void events_window(struct gpu *gpu, uint64_t begun, uint32_t operations)
 {
+    bool entered;
+
     if (!enter())
         return;
     events_span(&writer, (uint32_t)gpu->device * LANES + LANE_WINDOWS, "window", begun, events_now(),
                 (struct events_arg[]){{"time", "of the host", 0}, {"operations", NULL, operations}}, 2);
+    entered = gpu_enter(gpu); /* whoever submits may have no context */
     collect(PENDING);
+    gpu_leave(entered);
     leave();
 }
 

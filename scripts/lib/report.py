@@ -196,6 +196,8 @@ def main():
         figures += [report_charts.lanes(events, result["period"] if result else 0), *report_charts.residency(events)]
         if own:
             words += report_advice.of_events(own)
+        if events.apart:
+            words.append(("advice", f"{events.apart:,} events that only the host timed are left out: the device's clock does not go with the host's."))
         if events.cut:
             words.append(("advice", f"{events.path} had grown to its limit: what came later is not in it."))
         if events is modelled:

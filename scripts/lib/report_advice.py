@@ -67,7 +67,8 @@ def _spilled(s, devices, host):
 def of_events(events):
     """What the job's own events come to."""
     spans = [span for spans in events.lanes.values() for span in spans]
-    length = max(span.end for span in spans) - min(span.begin for span in spans)
+    timed = [span for span in spans if span.args.get("time", "of the device").startswith("of the device")] or spans
+    length = max(span.end for span in timed) - min(span.begin for span in timed)
     found = [("good", f"The events are of {seconds(length)}.")]
     for way, lane in (("in", "copies in"), ("out", "copies out")):
         moved = [span for name, spans in events.lanes.items() if name.endswith(lane) for span in spans]

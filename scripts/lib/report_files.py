@@ -30,6 +30,7 @@ class Events:
     lanes: dict  # name: [Span], by begin
     counters: dict  # name: [(time, {key: value})], by time
     cut: bool  # the file had grown to its limit
+    apart: int = 0  # spans that were left out, because the host timed them and the device's clock is another
 
 
 def _open(path):
@@ -93,6 +94,25 @@ def each_event(path):
         raise Unreadable(f"{path}: {error.strerror or error}") from None
 
 
+def _on_one_clock(found):
+    """Without what the host timed, where that is nowhere near what the device timed: a modelled clock does not go with the host's."""
+    timed = [span for spans in found.lanes.values() for span in spans if span.args.get("time", "of the device").startswith("of the device")]
+    if not timed:
+        return found
+    begin, end = min(span.begin for span in timed), max(span.end for span in timed)
+    length = max(end - begin, 1e-3)
+
+    def near(time):
+        return begin - length <= time <= end + length
+
+    apart = sum(not near(span.begin) for spans in found.lanes.values() for span in spans)
+    if not apart:
+        return found
+    lanes = {name: [span for span in spans if span.args.get("time", "of the device").startswith("of the device")] for name, spans in found.lanes.items()}
+    counters = {name: [point for point in points if begin <= point[0] <= end] for name, points in found.counters.items()}
+    return dataclasses.replace(found, lanes={name: spans for name, spans in lanes.items() if spans}, counters={name: points for name, points in counters.items() if points}, apart=apart)
+
+
 def events(path):
     names, lanes, counters, about, cut = {}, {}, {}, {}, False
     try:
@@ -117,4 +137,4 @@ def events(path):
         spans.sort(key=lambda span: span.begin)
     for values in counters.values():
         values.sort(key=lambda value: value[0])
-    return Events(str(path), about, {names.get(lane, f"lane {lane[1]}"): spans for lane, spans in sorted(lanes.items())}, counters, cut)
+    return _on_one_clock(Events(str(path), about, {names.get(lane, f"lane {lane[1]}"): spans for lane, spans in sorted(lanes.items())}, counters, cut))
