@@ -14,6 +14,7 @@ MIB = 2**20
 MOST_POINTS = 3000  # of one line
 MOST_BARS = 4000  # of one lane
 ROUNDS_SHOWN = 2  # in the lanes
+CUT = 2  # rounds that take so many times as long as those from the third on are not shown whole
 LAUNCHES_SHOWN = 600  # where no rounds are known
 KINDS = [("kernels", BLUE), ("copies in", GREEN), ("copies out", ORANGE), ("windows", PURPLE)]
 
@@ -72,8 +73,8 @@ def _clock(events):
 
 
 def _launches(events):
-    """When each began, ascending."""
-    return sorted(span.begin for name, spans in events.lanes.items() if _kind(name) == "kernels" for span in spans if span.name != STALLED and not span.name.startswith("the job's "))
+    """(begin, end) of each, ascending."""
+    return sorted((span.begin, span.end) for name, spans in events.lanes.items() if _kind(name) == "kernels" for span in spans if span.name != STALLED and not span.name.startswith("the job's "))
 
 
 def _window(events, period):
@@ -84,9 +85,9 @@ def _window(events, period):
     launches = _launches(events)
     everything = [span for spans in events.lanes.values() for span in spans]
     if period and len(launches) > (ROUNDS_SHOWN + 1) * period:
-        return launches[-ROUNDS_SHOWN * period], max(span.end for span in everything), f"the last {ROUNDS_SHOWN} rounds"
+        return launches[-ROUNDS_SHOWN * period][0], max(end for _, end in launches), f"the last {ROUNDS_SHOWN} rounds"
     if len(launches) > LAUNCHES_SHOWN:
-        return launches[-LAUNCHES_SHOWN], max(span.end for span in everything), f"the last {LAUNCHES_SHOWN} of {len(launches):,} launches"
+        return launches[-LAUNCHES_SHOWN][0], max(end for _, end in launches), f"the last {LAUNCHES_SHOWN} of {len(launches):,} launches"
     return min(span.begin for span in everything), max(span.end for span in everything), "all of it"
 
 
@@ -136,7 +137,7 @@ def lanes(events, period):
 
 def measured_round(events, period):
     """The median time of a round of the job's own launches, or None."""
-    begins = _launches(events)
+    begins = [begin for begin, _ in _launches(events)]
     each = [begins[i + period] - begins[i] for i in range(len(begins) % period, len(begins) - period, period)] if period else []
     return statistics.median(each[len(each) // 2 :]) if len(each) >= 4 else None
 
@@ -163,13 +164,18 @@ def rounds(replay, bound, measured):
         if value:
             data.append({"type": "scatter", "mode": "lines", "x": [0.5, len(each) + 0.5], "y": [1e3 * value] * 2, "name": name,
                          "line": {"color": colour, "width": 2.5, "dash": dash}, "hovertemplate": f"{name}: {seconds(value)}<extra></extra>"})
+    axis, note = {"title": {"text": "ms"}, "rangemode": "tozero"}, "The first rounds find the pattern."
+    usual = max(each[2:] + [value or 0 for _, value, _, _ in lines])
+    if len(each) > 2 and max(each[:2]) > CUT * usual:
+        axis["range"] = [0, 1.25e3 * usual]
+        note = f"The first rounds find the pattern, and stand out above, with up to {seconds(max(each[:2]))}."
     return {
         "id": "rounds",
         "title": "Rounds, and the bound",
         "height": 340,
         "data": data,
-        "layout": {"xaxis": {"title": {"text": "round"}, "dtick": 1 if len(each) < 20 else None}, "yaxis": {"title": {"text": "ms"}, "rangemode": "tozero"}, "bargap": 0.25},
-        "note": f"The first rounds find the pattern. A round has {replay['period']:,} launches. Bars, compute and bound are modelled.",
+        "layout": {"xaxis": {"title": {"text": "round"}, "dtick": 1 if len(each) < 20 else None}, "yaxis": axis, "bargap": 0.25},
+        "note": f"{note} A round has {replay['period']:,} launches. Bars, compute and bound are modelled.",
     }
 
 
