@@ -156,7 +156,7 @@ int cache_alloc(struct cache *cache, uint64_t size, uint64_t *address, struct ca
         error = -ENOMEM;
         goto unlock;
     }
-    moment = (struct moment){.window = cache->window, .phase = cache->phase};
+    moment = (struct moment){.window = cache->window, .phase = cache->phase, .alone = cache->pressure};
     if (cache->following && cache->pressure) {
         const struct known *known = cache->following;
 

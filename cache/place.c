@@ -22,7 +22,7 @@ uint64_t place_birth(struct size_class *class, const struct moment *moment)
     uint64_t name;
 
     class->births++;
-    if (!moment->round || class->pack > 1)
+    if (!moment->round)
         return 0;
     if (class->moment.round != moment->round || class->moment.window != moment->window ||
         class->moment.phase != moment->phase) {

@@ -9,8 +9,8 @@
  * step of three programs made four driver calls for every frame that moved (hbmspill-replay).
  *
  * A place is a wish, as a home is. If the address is still in use, as that of what a job gives up when it has
- * made the next one, the birth gets its other place, and if that is, too, any address. Sizes that are packed
- * have no places: their segments are shared as it is.
+ * made the next one, the birth gets its other place, and if that is, too, any address. What lies side by side
+ * with others has no place.
  *
  * Called with the cache's lock held.
  */
@@ -28,6 +28,7 @@ struct size_class;
 struct moment {
     uint64_t round, window; /* which round; windows planned so far, over the whole run */
     uint32_t phase;         /* of the operation expected next, in as many rounds as take turns (unroll.h) */
+    bool alone;             /* memory is short: it shares a segment only if it is small (segment.h) */
 };
 
 /* The birth of an item of a class at a moment is counted; its name, 0 where it has none. */

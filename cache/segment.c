@@ -164,6 +164,11 @@ static struct size_class *class_find(struct segments *segments, uint64_t size)
     return class;
 }
 
+static bool is_small(const struct segments *segments, const struct size_class *class)
+{
+    return class->item_size <= segments->unit / 2;
+}
+
 static struct segment *segment_make(struct segments *segments, struct size_class *class, unsigned items,
                                     int *error)
 {
@@ -185,7 +190,7 @@ static struct segment *segment_make(struct segments *segments, struct size_class
     segment->size_class = class;
     segment->item_size = class->item_size;
     segment->items = (uint8_t)items;
-    segment->small = class->pack > 1 && class->item_size < segments->unit;
+    segment->small = class->pack > 1 && is_small(segments, class);
     segment->pieces = pieces;
     segment->plan_index = UINT32_MAX;
     segment->leaves = UINT64_MAX;
@@ -214,30 +219,39 @@ static bool may_give(const struct segments *segments, const struct segment *segm
     return !streams_behind(streams, &edges);
 }
 
+/* What is asked for: of a class, alone in its segment or not. */
+struct wanted {
+    struct size_class *class;
+    bool alone;
+};
+
 /* The first of a class's list that may be given out; `others': also one that is kept for a birth of a round.
  */
-static struct segment *first_free(const struct segments *segments, struct segment *list, bool others)
+static struct segment *first_free(const struct segments *segments, const struct wanted *wanted,
+                                  struct segment *list, bool others)
 {
     struct segment *segment;
 
     LL_FOREACH2(list, segment, class_next)
-    if ((others || !place_kept(segment)) && may_give(segments, segment))
+    if ((others || !place_kept(segment)) && (!wanted->alone || segment->items == 1) &&
+        may_give(segments, segment))
         return segment;
     return NULL;
 }
 
-static struct segment *find_free(const struct segments *segments, const struct size_class *class, bool others)
+static struct segment *find_free(const struct segments *segments, const struct wanted *wanted, bool others)
 {
-    struct segment *segment = first_free(segments, class->open, others);
+    struct segment *segment = first_free(segments, wanted, wanted->class->open, others);
 
-    return segment ? segment : first_free(segments, class->dead, others);
+    return segment ? segment : first_free(segments, wanted, wanted->class->dead, others);
 }
 
 /* A packed segment pays once its size is common; the first few of a size stand alone. */
-static struct segment *make_one(struct segments *segments, struct size_class *class, int *error)
+static struct segment *make_one(struct segments *segments, const struct wanted *wanted, int *error)
 {
-    struct segment *segment =
-        segment_make(segments, class, class->live_items + 1 >= class->pack ? class->pack : 1, error);
+    struct size_class *class = wanted->class;
+    bool packed = !wanted->alone && class->live_items + 1 >= class->pack;
+    struct segment *segment = segment_make(segments, class, packed ? class->pack : 1, error);
 
     if (segment)
         class_insert(&class->dead, segment);
@@ -253,7 +267,8 @@ enum { ADDRESSES = 16 };
  * comes back to; else, for a birth in a round, a new one, so that each has its own; else the lowest. The name
  * may become another.
  */
-static struct segment *choose(struct segments *segments, struct size_class *class, uint64_t *name, int *error)
+static struct segment *choose(struct segments *segments, const struct wanted *wanted, uint64_t *name,
+                              int *error)
 {
     struct segment *segment = *name ? place_find(segments, *name) : NULL;
 
@@ -263,32 +278,33 @@ static struct segment *choose(struct segments *segments, struct size_class *clas
     }
     if (segment && !segment->live_items && may_give(segments, segment))
         return segment;
-    segment = find_free(segments, class, false);
+    segment = find_free(segments, wanted, false);
     if (segment)
         return segment;
     if (*name && segments->extra < ADDRESSES * segments->frames->limit) {
-        segment = make_one(segments, class, error);
+        segment = make_one(segments, wanted, error);
         if (segment) {
             segments->extra += segment->size;
             return segment;
         }
     }
-    segment = class->places ? find_free(segments, class, true) : NULL;
-    return segment ? segment : make_one(segments, class, error);
+    segment = wanted->class->places ? find_free(segments, wanted, true) : NULL;
+    return segment ? segment : make_one(segments, wanted, error);
 }
 
 int segments_take_item(struct segments *segments, uint64_t size, const struct moment *moment,
                        struct segment **out, unsigned *item)
 {
     struct size_class *class = class_find(segments, size);
+    struct wanted wanted = {class, moment->alone && class && !is_small(segments, class)};
     struct segment *segment;
     uint64_t name;
     int error;
 
     if (!class)
         return -ENOMEM;
-    name = place_birth(class, moment);
-    segment = choose(segments, class, &name, &error);
+    name = class->pack == 1 || wanted.alone ? place_birth(class, moment) : 0;
+    segment = choose(segments, &wanted, &name, &error);
     if (!segment)
         return error;
     if (name)

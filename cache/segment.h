@@ -6,9 +6,11 @@
  * granules of the reserved windows, so a look-up costs two loads that depend on each other, of the entry and
  * of the segment's first line.
  *
- * Items smaller than a frame are in no plan. Who lies beside whom changes whenever a job keeps one more for
- * good (a loss a step, say), and with it the segments that an operation touches; a round that names them is
- * lost each time. So plans leave their frames to them, and they are brought in and moved out as needed.
+ * A segment lives until all of it is freed. Who lies beside whom changes with every item that a job keeps (a
+ * loss a step, say), and with it the segments that an operation touches: a round that names them is not
+ * found, or is lost each time. So what is born while memory is short is alone. Of up to half a frame, which
+ * that would round up to twice the size, items still share, and are in no plan: plans leave them their
+ * frames, and they are brought in and moved out as needed.
  *
  * States of the contents (all queued work counted as done):
  *   EMPTY     nothing written yet, or everything in it freed: contents are dead (frames may still be there)
@@ -89,7 +91,7 @@ struct segment {
     bool listed_idle;   /* in the list of those with frames but without contents */
     bool behind;        /* while a victim is chosen: its uses stand behind a host function */
     bool leaving;       /* copied out, and waited for to be unmapped; not used since */
-    bool small;         /* its items are smaller than a frame, and lie side by side (segments_small) */
+    bool small;         /* its items are half a frame at most, and lie side by side: in no plan */
     struct segment *prev, *next; /* the policy's list, or the idle list */
     struct slot *slot;
     struct size_class *size_class;

@@ -278,17 +278,17 @@ END_TEST
 
 enum { KEPT = 48 };
 
-/* Two small temporaries, and one that is kept: in an order in which who lies beside whom changes. */
-static void make_small(struct buffer *kept)
+/* Two temporaries, and one that is kept: in an order in which who lies beside whom changes. */
+static void make_and_keep(struct buffer *kept, uint64_t size)
 {
     struct buffer small[2];
     struct step steps[3] = {{&weights[0], &small[0]}, {&small[0], &small[1]}, {&small[1], kept}};
     struct cache_planned_op ops[5];
     struct cache_touch touches[3][2];
 
-    allocate(&small[0], 8 * KIB);
-    allocate(kept, 8 * KIB);
-    allocate(&small[1], 8 * KIB);
+    allocate(&small[0], size);
+    allocate(kept, size);
+    allocate(&small[1], size);
     for (unsigned i = 0; i < 3; i++) {
         touches[i][0] = (struct cache_touch){steps[i].read->address, CACHE_READ};
         touches[i][1] = (struct cache_touch){steps[i].written->address, CACHE_READ | CACHE_WRITE};
@@ -325,7 +325,7 @@ START_TEST(small_ones_that_are_kept)
         for (unsigned round = 0; round < ROUNDS + KEPT; round++) {
             if (round == ROUNDS)
                 planned = cache_statistics(cache)->planned_operations;
-            make_small(&kept[round]);
+            make_and_keep(&kept[round], 8 * KIB);
             carry_out(addresses);
         }
         ck_assert_uint_eq(cache_statistics(cache)->planned_operations - planned,
@@ -338,6 +338,40 @@ START_TEST(small_ones_that_are_kept)
 
             launch(&add, touches);
         }
+        fake_run(&fake, UINT32_MAX);
+        ck_assert_uint_eq(fake.mismatches, 0);
+        fake_cache_stop(&fake, cache);
+    }
+}
+END_TEST
+
+/*
+ * What is kept is given up some rounds later, the one or the other, and of a size of which two would share a
+ * segment: they do not while memory is short, and the round is followed.
+ */
+START_TEST(none_share_while_memory_is_short)
+{
+    enum { LASTING = 4 };
+
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct buffer kept[LASTING] = {0};
+        uint64_t addresses[PROGRAMS * BORN], planned = 0;
+
+        start(40 * FAKE_GRANULE, seed);
+        for (unsigned i = 0; i < WEIGHTS; i++)
+            allocate(&weights[i], (1 + i) * FAKE_GRANULE);
+        for (unsigned round = 0; round < ROUNDS + KEPT; round++) {
+            struct buffer *one = &kept[fake_random(&fake) % LASTING];
+
+            if (one->size)
+                release(one);
+            if (round == ROUNDS)
+                planned = cache_statistics(cache)->planned_operations;
+            make_and_keep(one, 3 * FAKE_GRANULE / 2);
+            carry_out(addresses);
+        }
+        ck_assert_uint_eq(cache_statistics(cache)->planned_operations - planned,
+                          KEPT * (3 + PROGRAMS * 2 * BORN));
         fake_run(&fake, UINT32_MAX);
         ck_assert_uint_eq(fake.mismatches, 0);
         fake_cache_stop(&fake, cache);
@@ -496,6 +530,7 @@ int main(void)
     tcase_add_test(tests, homes_are_frames_there_are);
     tcase_add_test(tests, long_and_short_lives_side_by_side);
     tcase_add_test(tests, small_ones_that_are_kept);
+    tcase_add_test(tests, none_share_while_memory_is_short);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
