@@ -4,7 +4,8 @@
  * device has given it, and its records agree - and with everything freed nothing is in use.
  *
  * FAULT_EVERY=1: all occurrences. Else the first ones of every call, and of the others as many as there is
- * time for, spread evenly. One of them alone: FAULT=CALL:OCCURRENCE:ERRNO[:strict|:verify|:unlinked]
+ * time for, spread evenly. FAULT_PART=K/N: of these, from K (0 to N - 1) on each N-th, others of each call,
+ * so that N of them are the whole. One of them alone: FAULT=CALL:OCCURRENCE:ERRNO[:strict|:verify|:unlinked]
  * CK_FORK=no tests/unit/test_cache_faults
  */
 #include "cache/borrow.h"
@@ -290,7 +291,16 @@ static void name_of(char name[80], unsigned mode, enum fake_call call, uint64_t 
     snprintf(name, 80, "%s:%llu:%d%s", names[call], (unsigned long long)occurrence, -error, modes[mode]);
 }
 
-/* All, or the one that the environment asks for; said beforehand, for the one that ends the test. */
+static bool in_part(uint64_t number)
+{
+    const char *part = getenv("FAULT_PART"), *slash = part ? strchr(part, '/') : NULL;
+    uint64_t of = slash ? strtoull(slash + 1, NULL, 10) : 1;
+
+    ck_assert_msg(of > 0, "FAULT_PART=%s is not K/N", part ? part : "");
+    return number % of == (slash ? strtoull(part, NULL, 10) % of : 0);
+}
+
+/* All, or those that the environment asks for; said beforehand, for the one that ends the test. */
 static bool wanted(unsigned mode, enum fake_call call, uint64_t occurrence, int error)
 {
     const char *only = getenv("FAULT");
@@ -298,7 +308,7 @@ static bool wanted(unsigned mode, enum fake_call call, uint64_t occurrence, int 
     FILE *file;
 
     name_of(name, mode, call, occurrence, error);
-    if (only && strcmp(only, name) != 0)
+    if (only ? strcmp(only, name) != 0 : !in_part(occurrence * 2 + (error == -ENOMEM) + call * MODES + mode))
         return false;
     snprintf(doing, sizeof doing, "%s", name);
     file = fopen("test_cache_faults.fault", "w");
