@@ -10,7 +10,7 @@ uint64_t cache_frame_size(uint64_t granularity, uint64_t hbm)
 {
     uint64_t size = granularity;
 
-    while (hbm / size > 16384 && size < UINT64_C(32) << 20)
+    while (hbm / size > 65536 && size < UINT64_C(32) << 20)
         size *= 2;
     return size;
 }

@@ -96,7 +96,7 @@ class Job:
     def frame(self, hbm):
         """As the cache chooses it."""
         size = 2 << 20
-        while hbm / size > 16384 and size < 32 << 20:
+        while hbm / size > 65536 and size < 32 << 20:
             size *= 2
         return size
 
