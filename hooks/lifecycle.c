@@ -16,6 +16,7 @@ static atomic_uint handed_out;
 
 void hooks_driver_ready(void)
 {
+    report_start();
     trace_begin();
     events_open();
     log_debug("hooks", "the driver is ready; %u functions were handed out", atomic_load(&handed_out));

@@ -23,7 +23,7 @@ void operation_explain(const struct cache_failure *failure, const char *what)
                   what, MIB(failure->asked), MIB(failure->hbm_limit), MIB(failure->hbm_outside));
         return;
     }
-    if (job)
+    if (MIB(job)) /* less is nothing beside the figures of the line */
         snprintf(of_job, sizeof of_job, " (%llu of them pinned by the job itself)", MIB(job));
     log_error("full",
               "%s: no room for %llu MiB more in host memory, %llu of %llu MiB are used%s and device memory "

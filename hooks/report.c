@@ -8,6 +8,7 @@
 #include "hooks/report_file.h"
 #include "shim/log.h"
 #include "shim/options.h"
+#include <stdio.h>
 #include <time.h>
 
 #define MIB(bytes) ((unsigned long long)((bytes) >> 20))
@@ -20,12 +21,19 @@ struct statistics hook_counters;
 static _Atomic uint64_t next_report;
 static atomic_bool writing, ending;
 
+static uint64_t started; /* when the job had started CUDA; written once, before the library is active */
+
 static uint64_t now(void)
 {
     struct timespec time;
 
     clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
     return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
+}
+
+void report_start(void)
+{
+    started = now();
 }
 
 /* Over all devices. */
@@ -150,12 +158,39 @@ static void stop_ticking(void)
         nanosleep(&millisecond, NULL);
 }
 
+/*
+ * The one line of a job that spilled. It is information, but said by default, since who sees no other line
+ * has to know that it was not all in HBM; only who wants errors alone is not told. The stalls are in the
+ * device's time, all of it is the host's.
+ */
+static void say_what_spilled(const struct totals *totals)
+{
+    const struct statistics *sum = &totals->sum;
+    const uint64_t operations = sum->launches + sum->graph_launches + sum->copies;
+    const double in = (double)sum->bytes_in, late = totals->stalled_bytes < in ? totals->stalled_bytes : in;
+    char in_time[32] = "";
+
+    if (!log_wants(LOG_WARN))
+        return;
+    if (sum->bytes_in)
+        snprintf(in_time, sizeof in_time, " (%.0f %% in time)", 100 * (1 - late / in));
+    log_line(
+        LOG_INFO, "exit",
+        "spilled: at most %llu MiB lived in host memory; %llu MiB went out and %llu MiB came in%s, in %llu "
+        "evictions; HBM peak %llu MiB; %llu of %llu operations waited for a copy, some %.3f s in all for "
+        "%llu MiB that were not there in time, of %.1f s since CUDA was started",
+        MIB(sum->peak_spilled_bytes), MIB(sum->bytes_out), MIB(sum->bytes_in), in_time,
+        (unsigned long long)sum->evictions, MIB(sum->peak_hbm_bytes),
+        (unsigned long long)sum->copies_waited_for, (unsigned long long)operations,
+        totals->stalled_nanoseconds * 1e-9, MIB((uint64_t)totals->stalled_bytes),
+        (double)(now() - started) * 1e-9);
+}
+
 void report_exit(void)
 {
     const struct options *options = options_get();
     const struct statistics *sum;
     struct totals totals;
-    uint64_t operations;
     static struct text text;
 
     stop_ticking();
@@ -165,17 +200,8 @@ void report_exit(void)
     }
     add_up(&totals);
     sum = &totals.sum;
-    operations = sum->launches + sum->graph_launches + sum->copies;
     if (sum->peak_spilled_bytes) /* data copied straight into the host tier was never evicted */
-        log_line(
-            LOG_INFO, "exit",
-            "spilled: at most %llu MiB lived in host memory; %llu MiB went out and %llu MiB came in, in %llu "
-            "evictions; HBM peak %llu MiB; %llu of %llu operations waited for a copy, some %.3f s in all for "
-            "%llu MiB that were not there in time",
-            MIB(sum->peak_spilled_bytes), MIB(sum->bytes_out), MIB(sum->bytes_in),
-            (unsigned long long)sum->evictions, MIB(sum->peak_hbm_bytes),
-            (unsigned long long)sum->copies_waited_for, (unsigned long long)operations,
-            totals.stalled_nanoseconds * 1e-9, MIB((uint64_t)totals.stalled_bytes));
+        say_what_spilled(&totals);
     if (sum->peak_spilled_bytes)
         costs_log();
     if (options->stats.text[0])

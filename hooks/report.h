@@ -5,6 +5,9 @@
 #ifndef HBMSPILL_HOOKS_REPORT_H
 #define HBMSPILL_HOOKS_REPORT_H
 
+/* Once, when CUDA has been started. */
+void report_start(void);
+
 /* Once, at exit. Calls no driver function. */
 void report_exit(void);
 

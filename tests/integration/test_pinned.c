@@ -277,8 +277,8 @@ static void said_that_full(const struct outcome *of)
     ck_assert_msg(strstr(of->err, "HBMSPILL_HOST_LIMIT") != NULL, "%s", of->err);
 }
 
-/* What fills the host tier is the job's own. */
-static void filled_by_the_job(void)
+/* What fills the host tier: the job's own memory as well, of so many bytes. */
+static void filled_beside(uint64_t own)
 {
     uint32_t words = WORDS, seed = 0;
     CUdeviceptr at;
@@ -287,13 +287,29 @@ static void filled_by_the_job(void)
     CUresult status = CUDA_SUCCESS;
 
     cuda_start();
-    CU(cuMemHostAlloc(&host, 40 * MIB, 0));
+    CU(cuMemHostAlloc(&host, own, 0));
     for (unsigned i = 0; i < 20 && status == CUDA_SUCCESS; i++) {
         CU(cuMemAlloc(&at, BYTES));
         status = job_launch(job_kernel("fill"), WORDS, 0, params);
     }
     REQUIRE(status == CUDA_ERROR_OUT_OF_MEMORY);
     exit(0); /* what was written last has no room */
+}
+
+static void filled_by_the_job(void)
+{
+    filled_beside(40 * MIB);
+}
+
+static void filled_not_by_the_job(void)
+{
+    filled_beside(4096);
+}
+
+static void not_said_by_whom(const struct outcome *of)
+{
+    ck_assert_msg(strstr(of->err, "MiB are used and device memory") != NULL, "%s", of->err);
+    ck_assert_msg(strstr(of->err, "pinned by the job") == NULL, "%s", of->err);
 }
 
 static void said_by_whom(const struct outcome *of)
@@ -578,6 +594,11 @@ static const struct scenario scenarios[] = {
      .flags = SCENARIO_NOT_NATIVE | SCENARIO_ONCE | SCENARIO_UNCOUNTED,
      .variables = "HBMSPILL_HOST_LIMIT=48M HBMSPILL_WINDOW=off SYNTHETIC_GPU_HOST_VMM=off",
      .inspect = said_by_whom},
+    {.name = "filled_not_by_the_job",
+     .job = filled_not_by_the_job,
+     .flags = SCENARIO_NOT_NATIVE | SCENARIO_ONCE | SCENARIO_UNCOUNTED,
+     .variables = "HBMSPILL_HOST_LIMIT=48M HBMSPILL_WINDOW=off SYNTHETIC_GPU_HOST_VMM=off",
+     .inspect = not_said_by_whom},
     {.name = "no_registration",
      .job = spilling,
      .flags = SCENARIO_NOT_NATIVE | SCENARIO_SPILLS,
