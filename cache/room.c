@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <utlist.h>
 
+enum { STALE_CANDIDATES = 1024 }; /* segments that are looked at for a slot that nobody needs */
+
 void cache_failure_fill(struct cache *cache, struct cache_failure *failure, enum cache_tier tier,
                         uint64_t asked)
 {
@@ -56,6 +58,46 @@ static bool steal_slot(struct cache *cache)
     return false;
 }
 
+/* Nothing in its slot is what it was when it came from there. */
+static bool slot_stale(const struct segment *segment)
+{
+    for (unsigned i = 0; i < segment->pieces; i++)
+        if (segment->piece[i].clean_version == segment->version)
+            return false;
+    return true;
+}
+
+/*
+ * A slot of the size whose contents are worth nothing, and that nothing queued uses, from somebody whose
+ * frames have the contents: pinning another would take long, and memory that the machine may want. The least
+ * recently used come first. NULL: none was found.
+ */
+static struct slot *slot_of_another(struct cache *cache, uint64_t size)
+{
+    struct segment *segment;
+    unsigned left = STALE_CANDIDATES;
+
+    DL_FOREACH(cache->policy.list, segment)
+    {
+        struct edges all;
+        uint64_t wait;
+        int error;
+
+        if (!left--)
+            break;
+        if (!slot_to_spare(segment) || segment->slot->size != size || !slot_stale(segment))
+            continue;
+        all = segment->slot->written;
+        edges_merge(&all, &segment->slot->read);
+        if (!streams_completed(&cache->streams, &all, &wait, &error))
+            continue;
+        slots_give(&cache->slots, segment->slot);
+        segment->slot = NULL;
+        return slots_take(&cache->slots, size);
+    }
+    return NULL;
+}
+
 int residency_slot(struct cache *cache, struct segment *segment, struct need *need,
                    struct cache_failure *failure)
 {
@@ -64,6 +106,8 @@ int residency_slot(struct cache *cache, struct segment *segment, struct need *ne
     if (segment->slot)
         return 0;
     segment->slot = slots_take(&cache->slots, segment->size);
+    if (!segment->slot)
+        segment->slot = slot_of_another(cache, segment->size);
     while (!segment->slot) {
         error = slots_reserve(&cache->slots, &cache->streams, segment->size, &need->evicted, &need->event);
         if (error == 0) {

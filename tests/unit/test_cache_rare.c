@@ -95,6 +95,46 @@ START_TEST(order_of_use_is_known_when_memory_becomes_short)
 }
 END_TEST
 
+/*
+ * Buffers that are written whenever they are used take turns in HBM: no more is pinned than what is out at
+ * once, and one to go out before another has come in; but of what is only read the copy is kept.
+ */
+START_TEST(slots_worth_nothing_are_used_again)
+{
+    enum { FIT = 8, ALL = 10, ROUNDS = 5 };
+
+    for (unsigned written = 0; written < 2; written++) {
+        const struct statistics *statistics;
+        uint64_t stream, at[ALL];
+
+        start(FIT * FAKE_GRANULE, 1);
+        statistics = cache_statistics(cache);
+        stream = fake_stream(&fake);
+        for (unsigned i = 0; i < ALL; i++)
+            at[i] = allocate(FAKE_GRANULE);
+        for (unsigned k = 0; k < ROUNDS * ALL; k++) {
+            unsigned i = k % ALL;
+            struct cache_touch touch = {at[i], written || k < ALL ? CACHE_READ | CACHE_WRITE : CACHE_READ};
+            uint64_t expect = k < ALL ? 0 : written ? k + 1 - ALL : i + 1;
+            struct cache_op op;
+
+            ck_assert_int_eq(cache_op_begin(cache, &op, (struct stream_key){stream, 0}, &touch, 1), 0);
+            forward(&op, stream, at[i], expect, written || k < ALL ? k + 1 : 0);
+            ck_assert(fake_drain(&fake));
+        }
+        ck_assert_uint_eq(fake.mismatches, 0);
+        ck_assert_uint_ge(statistics->evictions, (ROUNDS - 1) * ALL);
+        if (written) {
+            ck_assert_uint_le(statistics->peak_host_bytes, (ALL - FIT + 1) * FAKE_GRANULE);
+        } else {
+            ck_assert_uint_eq(statistics->bytes_out, ALL * FAKE_GRANULE);
+            ck_assert_uint_eq(statistics->peak_host_bytes, ALL * FAKE_GRANULE);
+        }
+        stop();
+    }
+}
+END_TEST
+
 /* What was used in one stream, then in another, is used in both. */
 START_TEST(uses_in_several_streams_all_count)
 {
@@ -458,6 +498,7 @@ int main(void)
     int failed;
 
     tcase_add_test(rare, order_of_use_is_known_when_memory_becomes_short);
+    tcase_add_test(rare, slots_worth_nothing_are_used_again);
     tcase_add_test(rare, uses_in_several_streams_all_count);
     tcase_add_test(rare, streams_change_during_an_operation);
     tcase_add_test(rare, all_streams_in_use);
