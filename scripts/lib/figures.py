@@ -72,7 +72,7 @@ def _efficiency(name, rows, least_mean, least_row=None, value="efficiency"):
         return _unmeasured(name, target)
     values = [row[value] for row in rows if row["fits"]]
     reached = f"mean {number(mean(values))}, worst {number(min(values, default=None))}{_missing(rows)}"
-    short = sum(v < (least_row or least_mean) for v in values) + sum(not row["fits"] for row in rows)
+    short = sum(v < least_row for v in values if least_row) + sum(not row["fits"] for row in rows)
     if not short and mean(values) < least_mean:
         short = sum(v < least_mean for v in values)
     return Figure(name, target, reached, short, len(rows))
