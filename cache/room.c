@@ -151,6 +151,28 @@ static struct segment *leaving(struct cache *cache)
     return NULL;
 }
 
+/* Who has a slot already, and pieces in HBM: the least recently used first. NULL: nobody does. */
+static struct segment *with_slot(struct cache *cache)
+{
+    struct segment *segment;
+
+    DL_FOREACH(cache->policy.list, segment)
+    if (segment->slot && segment->filled_pieces && policy_movable(segment) &&
+        !residency_behind(cache, segment))
+        return segment;
+    return NULL;
+}
+
+/* Slots are of whole segments: where there is no room for another, those that have one can give more. */
+static int evict(struct cache *cache, struct segment *victim, unsigned frames, struct need *need,
+                 struct cache_failure *failure)
+{
+    int error = residency_evict_some(cache, victim, frames, need, failure);
+    struct segment *other = error == -ENOMEM ? with_slot(cache) : NULL;
+
+    return other ? residency_evict_some(cache, other, frames, need, failure) : error;
+}
+
 /*
  * One step towards a free frame: 0 when something was freed (look again), -EAGAIN, -ENOMEM; -EBUSY where only
  * what is free or dead may be taken and there is none. Dead contents go first, then a victim; both leave
@@ -172,12 +194,12 @@ static int make_room(struct cache *cache, struct segment *for_segment, unsigned 
     if (!victim)
         victim = residency_victim(cache);
     if (victim && !residency_behind(cache, victim))
-        return residency_evict_some(cache, victim, frames, need, failure);
+        return evict(cache, victim, frames, need, failure);
     DL_FOREACH(cache->idle, segment) /* what is left stands behind host functions */
     if (policy_movable(segment) && segment != for_segment)
         return residency_strip(cache, segment, need);
     if (victim)
-        return residency_evict_some(cache, victim, frames, need, failure);
+        return evict(cache, victim, frames, need, failure);
     if (cache->in_flight > 0) {
         need->kind = NEED_CHANGE;
         return -EAGAIN;

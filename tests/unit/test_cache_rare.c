@@ -1,7 +1,7 @@
 /*
  * The cache where few jobs get it: at its limits and when driver calls fail.
  */
-#include "cache/cache.h"
+#include "cache/internal.h"
 #include "tests/unit/fake_cache.h"
 #include <check.h>
 #include <errno.h>
@@ -132,6 +132,49 @@ START_TEST(slots_worth_nothing_are_used_again)
         }
         stop();
     }
+}
+END_TEST
+
+/*
+ * Slots are of whole segments, and what has a piece of its contents in one keeps others from having any: then
+ * it gives more pieces, though it was used last.
+ */
+START_TEST(who_has_a_slot_gives_more)
+{
+    struct cache_failure failure;
+    struct segment *segment;
+    uint64_t stream, a, b, small[3];
+    struct need need;
+
+    start(8 * FAKE_GRANULE, 1);
+    cache->slots.limit = 4 * FAKE_GRANULE;
+    stream = fake_stream(&fake);
+    a = allocate(4 * FAKE_GRANULE);
+    b = allocate(4 * FAKE_GRANULE);
+    for (unsigned i = 0; i < 3; i++)
+        small[i] = allocate(FAKE_GRANULE);
+    launch(stream, b, 0, 1);
+    launch(stream, a, 0, 2);
+    ck_assert(fake_drain(&fake));
+    segment = segments_find(&cache->segments, a);
+    pthread_mutex_lock(&cache->lock);
+    policy_order(&cache->policy);
+    while (residency_evict(cache, segment, 0, 1, &need, &failure) == -EAGAIN)
+        ck_assert_int_eq(cache_satisfy(cache, &need), 0);
+    pthread_mutex_unlock(&cache->lock);
+    for (unsigned i = 0; i < 3; i++)
+        launch(stream, small[i], 0, 3 + i);
+    ck_assert_uint_eq(segment->filled_pieces, 1);
+    ck_assert_uint_eq(segments_find(&cache->segments, b)->filled_pieces, 4);
+    for (unsigned i = 0; i < 3; i++) {
+        launch(stream, small[i], 3 + i, 0);
+        ck_assert_int_eq(cache_free(cache, small[i], &(struct stream_key){stream, 0}), 0);
+    }
+    launch(stream, a, 2, 0);
+    launch(stream, b, 1, 0);
+    ck_assert(fake_drain(&fake));
+    ck_assert_uint_eq(fake.mismatches, 0);
+    stop();
 }
 END_TEST
 
@@ -499,6 +542,7 @@ int main(void)
 
     tcase_add_test(rare, order_of_use_is_known_when_memory_becomes_short);
     tcase_add_test(rare, slots_worth_nothing_are_used_again);
+    tcase_add_test(rare, who_has_a_slot_gives_more);
     tcase_add_test(rare, uses_in_several_streams_all_count);
     tcase_add_test(rare, streams_change_during_an_operation);
     tcase_add_test(rare, all_streams_in_use);
