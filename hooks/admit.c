@@ -39,7 +39,7 @@ static void write_rows(void)
     FILE *file = fopen(options_get()->admit.text, "we");
 
     if (!file) {
-        log_error("admit", "%s cannot be written", options_get()->admit.text);
+        log_error(LOG_IN_ADMIT, "%s cannot be written", options_get()->admit.text);
         return;
     }
     if (*failure)
@@ -100,7 +100,7 @@ CUresult admit_begin(const struct kernel *kernel, const struct touches *touches)
         status = gpu_result(gpu, error);
     }
     if (status != CUDA_SUCCESS) {
-        log_error("admit", "%s could not be tried: error %d", kernel->name, (int)status);
+        log_error(LOG_IN_ADMIT, "%s could not be tried: error %d", kernel->name, (int)status);
         pthread_mutex_unlock(&alone);
     }
     return status;
@@ -136,7 +136,7 @@ static void faulted(const struct kernel *kernel, CUresult status)
         free(trial);
         break;
     }
-    log_warn("admit", "%s", failure);
+    log_warn(LOG_IN_ADMIT, "%s", failure);
     write_rows();
 }
 

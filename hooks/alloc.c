@@ -46,13 +46,13 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
     error = cache_alloc(gpu->cache, size, &address, &failure);
     gpu_leave(entered);
     if (error == -ENOSPC) {
-        log_once(LOG_WARN, "alloc",
+        log_once(LOG_WARN, LOG_IN_ALLOC,
                  "no address space could be reserved: allocations are left to the driver and not spilled");
         count_add(passed_allocations, 1);
         return false;
     }
     if (error == -ENOMEM)
-        operation_explain(&failure, "an allocation");
+        operation_explain(gpu, &failure, "an allocation");
     if (!error) {
         *out = address;
         sync_memops_born(address);

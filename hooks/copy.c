@@ -112,7 +112,7 @@ static CUresult copy_begin(struct copy *copy)
                              copy->size, &copy->in_slot);
     gpu_leave(entered);
     if (error == -ENOMEM)
-        operation_explain(&copy->operation.op.failure, "copy");
+        operation_explain(touches.gpu, &copy->operation.op.failure, "copy");
     status = gpu_result(touches.gpu, error);
     if (!error) {
         copy->operation.gpu = touches.gpu;

@@ -19,7 +19,7 @@ enum {
 
 bool costs_wanted(void)
 {
-    return log_wants(LOG_INFO) || options_get()->stats.text[0] || options_get()->verify == 1;
+    return log_wants(LOG_INFO, LOG_IN_DEAREST) || options_get()->stats.text[0] || options_get()->verify == 1;
 }
 
 void costs_note_allocation(struct gpu *gpu, uint64_t address, uint64_t size)
@@ -178,7 +178,7 @@ static void log_row(const struct cost *cost, unsigned skip)
     char site[900];
 
     site_text(row->site, skip, site, sizeof site);
-    log_line(LOG_INFO, "dearest", "%9.1f %9.1f %9.2f %7llu %9llu %11.3f %9.3f  %-4s  %s",
+    log_line(LOG_INFO, LOG_IN_DEAREST, LOG_NO_DEVICE, "%9.1f %9.1f %9.2f %7llu %9llu %11.3f %9.3f  %-4s  %s",
              (double)row->bytes_in / 1048576, (double)row->bytes_out / 1048576, (double)row->size / 1048576,
              (unsigned long long)row->returns, (unsigned long long)mean(row->reuse_distance, row->returns),
              cost->transfer * 1e3, cost->away * 1e3,
@@ -193,13 +193,14 @@ void costs_log(void)
     struct cost costs[ROWS];
     unsigned count, skip;
 
-    if (!log_wants(LOG_INFO))
+    if (!log_wants(LOG_INFO, LOG_IN_DEAREST))
         return;
     count = dearest(costs);
     skip = shared_frames(costs, count);
     if (count)
-        log_line(LOG_INFO, "dearest", "%9s %9s %9s %7s %9s %11s %9s  %-4s  %s", "MiB in", "MiB out",
-                 "MiB each", "returns", "reuse in", "transfer ms", "away ms", "paid", "allocated in");
+        log_line(LOG_INFO, LOG_IN_DEAREST, LOG_NO_DEVICE, "%9s %9s %9s %7s %9s %11s %9s  %-4s  %s", "MiB in",
+                 "MiB out", "MiB each", "returns", "reuse in", "transfer ms", "away ms", "paid",
+                 "allocated in");
     for (unsigned i = 0; i < count; i++)
         log_row(&costs[i], skip);
     symbols_done();
@@ -212,7 +213,7 @@ void costs_mismatch(void *unused, const struct cache_mismatch *mismatch)
     (void)unused;
     site_text(mismatch->site, 0, site, sizeof site);
     log_line(
-        LOG_ERROR, "verify",
+        LOG_ERROR, LOG_IN_VERIFY, LOG_NO_DEVICE,
         "the allocation at 0x%llx (%llu bytes, made in %s) %s: %llu bytes at 0x%llx have another checksum",
         (unsigned long long)mismatch->address, (unsigned long long)mismatch->size, site,
         mismatch->out ? "was not moved out as it is" : "did not come back as it was moved out",

@@ -134,10 +134,10 @@ static int result(struct gpu *gpu, CUresult status)
     case CUDA_ERROR_INVALID_DEVICE:
     case CUDA_ERROR_NOT_PERMITTED:
     case CUDA_ERROR_NOT_SUPPORTED:
-        log_once(LOG_INFO, "gpu",
-                 "device %d: the driver makes no handles of host memory (error %d): spilled "
-                 "memory cannot be reached over the link",
-                 gpu->device, (int)status);
+        log_gpu_once(LOG_INFO, LOG_IN_GPU, gpu->device,
+                     "the driver makes no handles of host memory (error %d): spilled "
+                     "memory cannot be reached over the link",
+                     (int)status);
         return -ENOTSUP;
     default:
         atomic_store_explicit(&gpu->last_error, (int)status, memory_order_relaxed);

@@ -77,7 +77,7 @@ static bool enter(void)
 static void stop(int error)
 {
     if (atomic_exchange(&events_on, false))
-        log_warn("events", "%s cannot be written: %s; it ends here (HBMSPILL_TRACE_EVENTS)",
+        log_warn(LOG_IN_EVENTS, "%s cannot be written: %s; it ends here (HBMSPILL_TRACE_EVENTS)",
                  options_get()->trace_events.text, strerror(-error));
 }
 
@@ -86,7 +86,7 @@ static void leave(void)
     if (writer.error)
         stop(writer.error);
     else if (writer.cut && atomic_exchange(&events_on, false))
-        log_warn("events", "%s is full; it ends here (HBMSPILL_TRACE_EVENTS)",
+        log_warn(LOG_IN_EVENTS, "%s is full; it ends here (HBMSPILL_TRACE_EVENTS)",
                  options_get()->trace_events.text);
     pthread_mutex_unlock(&lock);
 }
@@ -108,13 +108,13 @@ void events_open(void)
     if (!pattern[0] || shim_mode() != SHIM_ON)
         return;
     if (options_expand_path(pattern, path, sizeof path)) {
-        log_warn("events", "HBMSPILL_TRACE_EVENTS is too long a path");
+        log_warn(LOG_IN_EVENTS, "HBMSPILL_TRACE_EVENTS is too long a path");
         return;
     }
     pending = malloc(PENDING * sizeof *pending);
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0 || !pending) {
-        log_warn("events", "%s cannot be written: %s (HBMSPILL_TRACE_EVENTS)", path,
+        log_warn(LOG_IN_EVENTS, "%s cannot be written: %s (HBMSPILL_TRACE_EVENTS)", path,
                  strerror(pending ? errno : ENOMEM));
         if (fd >= 0)
             close(fd);
@@ -405,7 +405,7 @@ void events_close(void)
     if (!atomic_load(&events_on))
         return;
     if (!lock_in_time(&lock, EXIT_PATIENCE_MS)) {
-        log_warn("events", "%s lacks its end: whoever writes it has stopped (HBMSPILL_TRACE_EVENTS)",
+        log_warn(LOG_IN_EVENTS, "%s lacks its end: whoever writes it has stopped (HBMSPILL_TRACE_EVENTS)",
                  options_get()->trace_events.text);
         return;
     }
@@ -418,7 +418,7 @@ void events_close(void)
         if (close(writer.fd) && !error)
             error = -errno;
         if (error)
-            log_warn("events", "%s cannot be written: %s (HBMSPILL_TRACE_EVENTS)",
+            log_warn(LOG_IN_EVENTS, "%s cannot be written: %s (HBMSPILL_TRACE_EVENTS)",
                      options_get()->trace_events.text, strerror(-error));
     }
     pthread_mutex_unlock(&lock);

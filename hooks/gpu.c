@@ -179,8 +179,9 @@ static void limits(int device, uint64_t free_bytes, uint64_t total, uint64_t *hb
 
     *hbm = options_amount(&options.hbm_limit, total, free_bytes > reserve ? free_bytes - reserve : 0);
     if (*hbm > free_bytes) {
-        log_once(LOG_WARN, "gpu", "HBMSPILL_HBM_LIMIT asks for %llu MiB, %llu MiB are free: using that",
-                 (unsigned long long)(*hbm / MIB), (unsigned long long)(free_bytes / MIB));
+        log_gpu_once(LOG_WARN, LOG_IN_GPU, device,
+                     "HBMSPILL_HBM_LIMIT asks for %llu MiB, %llu MiB are free: using that",
+                     (unsigned long long)(*hbm / MIB), (unsigned long long)(free_bytes / MIB));
         *hbm = free_bytes;
     }
     *host = host_memory_limit();
@@ -215,7 +216,7 @@ static struct gpu *unmanaged(CUdevice device, const char *why)
     unsigned index = (unsigned)device % GPUS_MAX;
 
     if (!atomic_exchange(&unmanageable[index], 1))
-        log_warn("gpu", "device %d: %s; its memory is left as it is, nothing is spilled", device, why);
+        log_gpu(LOG_WARN, LOG_IN_GPU, device, "%s; its memory is left as it is, nothing is spilled", why);
     return NULL;
 }
 
@@ -226,7 +227,8 @@ static enum cache_mutation mutation(const char *text)
     if (!strcmp(text, "skip-copy-in"))
         return CACHE_MUTATION_SKIP_COPY_IN;
     if (*text)
-        log_warn("gpu", "HBMSPILL_TEST_MUTATION=%s is none of flip-slot-bit, skip-copy-in: ignored", text);
+        log_warn(LOG_IN_GPU, "HBMSPILL_TEST_MUTATION=%s is none of flip-slot-bit, skip-copy-in: ignored",
+                 text);
     return CACHE_MUTATION_NONE;
 }
 
@@ -308,10 +310,10 @@ static struct gpu *make(CUdevice device)
     gpus[gpu_count] = gpu;
     atomic_fetch_add_explicit(&gpu_count, 1, memory_order_release);
     capture_gpu_made(gpu);
-    log_info("gpu",
-             "device %d: %llu MiB of HBM to use (%llu free of %llu), %llu MiB of host memory behind it",
-             device, (unsigned long long)(gpu->hbm_limit / MIB), (unsigned long long)(free_bytes / MIB),
-             (unsigned long long)(total / MIB), (unsigned long long)(gpu->host_limit / MIB));
+    log_gpu(LOG_INFO, LOG_IN_GPU, device,
+            "%llu MiB of HBM to use (%llu free of %llu), %llu MiB of host memory behind it",
+            (unsigned long long)(gpu->hbm_limit / MIB), (unsigned long long)(free_bytes / MIB),
+            (unsigned long long)(total / MIB), (unsigned long long)(gpu->host_limit / MIB));
     return gpu;
 }
 
@@ -328,8 +330,8 @@ static struct gpu *if_its_context(struct gpu *gpu)
         return NULL;
     if (context == gpu->context)
         return gpu;
-    log_once(LOG_WARN, "gpu", "device %d: what is allocated in another context than the first is not spilled",
-             gpu->device);
+    log_gpu_once(LOG_WARN, LOG_IN_GPU, gpu->device,
+                 "what is allocated in another context than the first is not spilled");
     return NULL;
 }
 

@@ -42,7 +42,8 @@ bool gzip_load(void)
     }
     if (zlib.init && zlib.deflate && zlib.end)
         return true;
-    log_warn("gzip", "nothing can be compressed: libz.so.1 cannot be loaded"); /* dlerror would allocate */
+    log_warn(LOG_IN_GZIP,
+             "nothing can be compressed: libz.so.1 cannot be loaded"); /* dlerror would allocate */
     return false;
 }
 

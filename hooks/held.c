@@ -95,6 +95,6 @@ void held_put_json(struct text *text)
     CACHE_HELD(HELD_PUT)
 #undef HELD_PUT
     if (found.wrong && !found.unended)
-        log_error("audit", "%s: %llu records that do not agree, an error of hbmspill's", found.first_wrong,
-                  (unsigned long long)found.wrong);
+        log_error(LOG_IN_AUDIT, "%s: %llu records that do not agree, an error of hbmspill's",
+                  found.first_wrong, (unsigned long long)found.wrong);
 }

@@ -16,7 +16,7 @@ static void tell_full(void)
 
     if (host_memory_limit() && host_memory_limit() == atomic_load(&budget->limit) &&
         atomic_load(&budget->pinned) > host_memory_limit())
-        log_once(LOG_WARN, "host",
+        log_once(LOG_WARN, LOG_IN_HOST,
                  "the job itself pins %llu MiB and more, past the limit of %llu MiB: nothing can be spilled "
                  "meanwhile "
                  "(HBMSPILL_HOST_LIMIT)",
@@ -34,7 +34,7 @@ void host_account_tell(CUresult status, uint64_t size)
     if (!host_account_refused(status))
         return;
     log_once(
-        LOG_WARN, "host",
+        LOG_WARN, LOG_IN_HOST,
         "the driver refuses the job %llu MiB of pinned memory with %llu MiB pinned, %llu of them by the job "
         "itself: it may wait for it in vain (a limit on locked memory, ulimit -l, or HBMSPILL_HOST_LIMIT too "
         "high for this system)",

@@ -201,7 +201,7 @@ static CUresult free_pooled(struct pinned *pinned)
     if (status == CUDA_SUCCESS) {
         pool_free(pinned->gpu->pinned.pool, pinned->range.base);
     } else if (!host_add(pinned)) {
-        log_once(LOG_WARN, "host", "memory of the job's was lost after an error of the device");
+        log_once(LOG_WARN, LOG_IN_HOST, "memory of the job's was lost after an error of the device");
     }
     free(pinned);
     return status;

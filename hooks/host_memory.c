@@ -24,16 +24,16 @@ static void work_out(void)
     available = available_bytes(&memory);
     limit_bytes = options_amount(&options->host_limit, available, available / 2);
     if (memory.trouble[0])
-        log_warn("host",
+        log_warn(LOG_IN_HOST,
                  "%s: what the control group may use is not known, %llu MiB of host memory are taken as "
                  "available (HBMSPILL_HOST_LIMIT)",
                  memory.trouble, MIB(available));
     if (!memory.available) {
-        log_warn("host",
+        log_warn(LOG_IN_HOST,
                  "/proc/meminfo does not say what memory is available: using %llu MiB (HBMSPILL_HOST_LIMIT)",
                  MIB(limit_bytes));
     } else if (limit_bytes > available) {
-        log_warn("host", "HBMSPILL_HOST_LIMIT asks for %llu MiB, %llu MiB are available: using that",
+        log_warn(LOG_IN_HOST, "HBMSPILL_HOST_LIMIT asks for %llu MiB, %llu MiB are available: using that",
                  MIB(limit_bytes), MIB(available));
         limit_bytes = available;
     }

@@ -57,7 +57,7 @@ void kernel_module_loaded(const void *handle, const void *caller, const void *im
     module->xla = options_get()->closed == OPTION_CLOSED_AUTO && called_by_xla(caller);
     if (!module->xla && (*options_get()->admit.text || kernels_need_hashes()) &&
         !(image ? image_hash(image, SIZE_MAX, module->hash) : image_hash_file(path, module->hash)))
-        log_debug("kernel", "a module is neither a cubin, a fat binary nor PTX: its kernels are open");
+        log_debug(LOG_IN_KERNEL, "a module is neither a cubin, a fat binary nor PTX: its kernels are open");
     if (!module->xla && !*module->hash) {
         free(module);
         return;
@@ -236,7 +236,7 @@ static struct kernel learn(CUfunction function)
         HASH_ADD_PTR(records, kernel.function, record);
         unknown = record->kernel;
         if (!record->kernel.closed)
-            log_debug("kernel", "%s is open: %s", record->kernel.name, why);
+            log_debug(LOG_IN_KERNEL, "%s is open: %s", record->kernel.name, why);
     }
     pthread_rwlock_unlock(&lock);
     return unknown;

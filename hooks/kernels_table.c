@@ -63,7 +63,7 @@ static void read_line(char *line, const char *name, unsigned number)
     char first = line[strspn(line, " \t")];
 
     if (first && first != '#' && !(row = read_row(line)))
-        log_warn("kernels",
+        log_warn(LOG_IN_KERNELS,
                  "%s, line %u is no row (closed HASH KERNEL EVIDENCE, open HASH KERNEL REASON): ignored",
                  name, number);
     if (!row) {
@@ -94,7 +94,7 @@ static void read_file(const char *path)
     char *text = NULL;
 
     if (!file || getdelim(&text, &size, '\0', file) < 0)
-        log_warn("kernels", "HBMSPILL_ADMITTED=%s: it cannot be read: ignored", path);
+        log_warn(LOG_IN_KERNELS, "HBMSPILL_ADMITTED=%s: it cannot be read: ignored", path);
     else
         read_text(text, path);
     memory_free_foreign(text); /* getdelim's */

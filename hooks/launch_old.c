@@ -57,7 +57,7 @@ CUresult hook_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, uns
 {
     if (shim_mode() != SHIM_ON || !shim_active() || !gpu_at(0))
         return hbmspill_real.cuLaunchCooperativeKernelMultiDevice(list, count, flags);
-    log_once(LOG_WARN, "kernel",
+    log_once(LOG_WARN, LOG_IN_KERNEL,
              "cuLaunchCooperativeKernelMultiDevice is not supported while memory may be spilled");
     return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -19,12 +19,12 @@ void hooks_driver_ready(void)
     report_start();
     trace_begin();
     events_open();
-    log_debug("hooks", "the driver is ready; %u functions were handed out", atomic_load(&handed_out));
+    log_debug(LOG_IN_HOOKS, "the driver is ready; %u functions were handed out", atomic_load(&handed_out));
 }
 
 void hooks_intercepted(const char *name)
 {
-    log_trace("hooks", "%s handed out", name);
+    log_trace(LOG_IN_HOOKS, "%s handed out", name);
     atomic_fetch_add_explicit(&handed_out, 1, memory_order_relaxed);
 }
 

@@ -291,21 +291,20 @@ static enum link_state try_now(struct gpu *gpu)
         return LINK_DUE;
     }
     if (error) {
-        log_warn("link",
-                 "device %d: the link to the host could not be measured (%s): %.0f GB/s each way are assumed",
-                 gpu->device,
-                 error == -ENOMEM   ? "no pinned memory to spare"
-                 : error == -ERANGE ? "times make no sense"
-                                    : "an error of the driver",
-                 assumed.in / 1e9);
+        log_gpu(LOG_WARN, LOG_IN_LINK, gpu->device,
+                "the link to the host could not be measured (%s): %.0f GB/s each way are assumed",
+                error == -ENOMEM   ? "no pinned memory to spare"
+                : error == -ERANGE ? "times make no sense"
+                                   : "an error of the driver",
+                assumed.in / 1e9);
         return LINK_ASSUMED;
     }
     link->rates = rates;
     cache_set_link(gpu->cache, &(struct cache_link){rates.in, rates.out, rates.in_both, rates.out_both});
     link->seconds = (double)(now() - start) * 1e-9;
-    log_info("link", "device %d: %.1f GB/s in, %.1f out; both at once %.1f in, %.1f out; measured in %.0f ms",
-             gpu->device, rates.in / 1e9, rates.out / 1e9, rates.in_both / 1e9, rates.out_both / 1e9,
-             link->seconds * 1e3);
+    log_gpu(LOG_INFO, LOG_IN_LINK, gpu->device,
+            "%.1f GB/s in, %.1f out; both at once %.1f in, %.1f out; measured in %.0f ms", rates.in / 1e9,
+            rates.out / 1e9, rates.in_both / 1e9, rates.out_both / 1e9, link->seconds * 1e3);
     return LINK_MEASURED;
 }
 

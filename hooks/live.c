@@ -38,7 +38,7 @@ static void make_page(void)
         !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
         memory = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
-        log_info("live", "hbmspill top will not see this job: %s", strerror(errno));
+        log_info(LOG_IN_LIVE, "hbmspill top will not see this job: %s", strerror(errno));
         if (fd >= 0)
             close(fd);
         return;

@@ -1,5 +1,5 @@
 /*
- * observe.h - who is told what a cache does: the file of events, a profiler. NULL where neither is.
+ * observe.h - who is told what a cache does: the log, the file of events, a profiler. NULL where none is.
  */
 #ifndef HBMSPILL_HOOKS_OBSERVE_H
 #define HBMSPILL_HOOKS_OBSERVE_H

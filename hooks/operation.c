@@ -10,27 +10,27 @@
 
 #define MIB(bytes) ((unsigned long long)((bytes) >> 20))
 
-void operation_explain(const struct cache_failure *failure, const char *what)
+void operation_explain(const struct gpu *gpu, const struct cache_failure *failure, const char *what)
 {
     uint64_t job = hook_counters.job_pinned_bytes; /* a moment's, for a text */
     char of_job[80] = "";
 
     if (failure->tier == CACHE_TIER_HBM) {
-        log_error("full",
-                  "%s needs %llu MiB of device memory at once; the limit is %llu MiB, %llu MiB of it held by "
-                  "memory that "
-                  "cannot be moved: raise HBMSPILL_HBM_LIMIT, or make the job's largest step smaller",
-                  what, MIB(failure->asked), MIB(failure->hbm_limit), MIB(failure->hbm_outside));
+        log_gpu(LOG_ERROR, LOG_IN_FULL, gpu->device,
+                "%s needs %llu MiB of device memory at once; the limit is %llu MiB, %llu MiB of it held by "
+                "memory that "
+                "cannot be moved: raise HBMSPILL_HBM_LIMIT, or make the job's largest step smaller",
+                what, MIB(failure->asked), MIB(failure->hbm_limit), MIB(failure->hbm_outside));
         return;
     }
     if (MIB(job)) /* less is nothing beside the figures of the line */
         snprintf(of_job, sizeof of_job, " (%llu of them pinned by the job itself)", MIB(job));
-    log_error("full",
-              "%s: no room for %llu MiB more in host memory, %llu of %llu MiB are used%s and device memory "
-              "(%llu MiB) is "
-              "full: raise HBMSPILL_HOST_LIMIT",
-              what, MIB(failure->asked), MIB(failure->host_used + job), MIB(failure->host_limit), of_job,
-              MIB(failure->hbm_limit));
+    log_gpu(LOG_ERROR, LOG_IN_FULL, gpu->device,
+            "%s: no room for %llu MiB more in host memory, %llu of %llu MiB are used%s and device memory "
+            "(%llu MiB) is "
+            "full: raise HBMSPILL_HOST_LIMIT",
+            what, MIB(failure->asked), MIB(failure->host_used + job), MIB(failure->host_limit), of_job,
+            MIB(failure->hbm_limit));
 }
 
 /* What names an operation in a message, put together only when there is one: most launches fit. */
@@ -38,14 +38,14 @@ struct name {
     const char *kind, *what; /* one after the other; what NULL: no message */
 };
 
-static void explain(const struct cache_failure *failure, struct name name)
+static void explain(const struct gpu *gpu, const struct cache_failure *failure, struct name name)
 {
     char text[160];
 
     if (!name.what)
         return;
     snprintf(text, sizeof text, "%s%s", name.kind, name.what);
-    operation_explain(failure, text);
+    operation_explain(gpu, failure, text);
 }
 
 static CUresult fix(uint64_t address, struct name name)
@@ -62,7 +62,7 @@ static CUresult fix(uint64_t address, struct name name)
     error = cache_fix(gpu->cache, address, &failure);
     gpu_leave(entered);
     if (error == -ENOMEM)
-        explain(&failure, name);
+        explain(gpu, &failure, name);
     return gpu_result(gpu, error);
 }
 
@@ -117,7 +117,7 @@ static CUresult begin(struct operation *operation, struct touches *touches, CUst
                                   touches->touch, touches->count);
     gpu_leave(entered);
     if (error == -ENOMEM)
-        explain(&operation->op.failure, name);
+        explain(touches->gpu, &operation->op.failure, name);
     status = gpu_result(touches->gpu, error);
     if (!error)
         operation->gpu = touches->gpu;

@@ -52,6 +52,6 @@ static inline bool operation_handed_over(const struct operation *operation)
 CUresult operation_fix(uint64_t address, const char *what);
 
 /* One line for the job's user: what was asked, which tier is full, how full, which variable to change. */
-void operation_explain(const struct cache_failure *failure, const char *what);
+void operation_explain(const struct gpu *gpu, const struct cache_failure *failure, const char *what);
 
 #endif

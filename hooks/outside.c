@@ -205,8 +205,8 @@ bool retry_make_room(struct gpu *gpu, uint64_t bytes)
     if (!released && usage.frames) { /* else all of it is the driver's, and so is the answer */
         const struct budget *budget = host_memory_budget();
 
-        log_once(
-            LOG_WARN, "full",
+        log_gpu_once(
+            LOG_WARN, LOG_IN_FULL, gpu->device,
             "the driver has no device memory left for the job (modules, graphs, libraries), and nothing can "
             "make way: %llu of %llu MiB of host memory are used: raise HBMSPILL_HOST_LIMIT, or "
             "HBMSPILL_RESERVE",

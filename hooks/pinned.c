@@ -84,8 +84,8 @@ static int pin(void *ctx, void *memory, uint64_t size)
     if (!error)
         held_add(registrations, 1);
     if (error == -ENOTSUP && !atomic_exchange(&gpu->pinned.refused, true))
-        log_info("host", "device %d: the driver registers no memory; its own pinned memory is used",
-                 gpu->device);
+        log_gpu(LOG_INFO, LOG_IN_HOST, gpu->device,
+                "the driver registers no memory; its own pinned memory is used");
     return error;
 }
 
@@ -107,12 +107,12 @@ static void refused(void *ctx, uint64_t pinned, uint64_t size)
     system_memory_read(options_get()->test_root.text, &memory);
     if (memory.memlock < pinned + size)
         log_once(
-            LOG_WARN, "host",
+            LOG_WARN, LOG_IN_HOST,
             "the system pins no %llu MiB with %llu MiB pinned: less host memory is used (a limit on locked "
             "memory of %llu KiB may be why: ulimit -l)",
             MIB(size), MIB(pinned), (unsigned long long)(memory.memlock >> 10));
     else
-        log_once(LOG_WARN, "host",
+        log_once(LOG_WARN, LOG_IN_HOST,
                  "the system pins no %llu MiB with %llu MiB pinned: less host memory is used "
                  "(HBMSPILL_HOST_LIMIT)",
                  MIB(size), MIB(pinned));
@@ -154,11 +154,11 @@ static int choose_node(const struct gpu *gpu)
     if (system_node_listed(root, "online", node) && numa_has(node))
         return node;
     if (wanted == NUMA_AUTO)
-        log_info("host", "device %d (%s) is next to node %d, which has no memory to use: not placed",
-                 gpu->device, pci, node);
+        log_gpu(LOG_INFO, LOG_IN_HOST, gpu->device,
+                "it (%s) is next to node %d, which has no memory to use: not placed", pci, node);
     else
-        log_once(LOG_WARN, "host", "HBMSPILL_NUMA=%d: there is no such node with memory to use: not placed",
-                 node);
+        log_once(LOG_WARN, LOG_IN_HOST,
+                 "HBMSPILL_NUMA=%d: there is no such node with memory to use: not placed", node);
     return -1;
 }
 

@@ -45,7 +45,7 @@ static void listen(void)
     action.sa_flags = SA_RESTART;
     if (sigaction(SIGUSR1, NULL, &present) || present.sa_handler != SIG_DFL ||
         sigaction(SIGUSR1, &action, NULL))
-        log_warn("host", "HBMSPILL_TRIM_SIGNAL=usr1: the job has a handler of its own, which stays");
+        log_warn(LOG_IN_HOST, "HBMSPILL_TRIM_SIGNAL=usr1: the job has a handler of its own, which stays");
 }
 
 static uint64_t now(void)
@@ -69,7 +69,7 @@ static void trim(uint64_t idle_for, const char *why)
         gone += pool_trim(gpu->pinned.pool, idle_for, UINT64_MAX);
     }
     if (gone)
-        log_info("host", "%s: %llu MiB of idle pinned memory given back", why,
+        log_info(LOG_IN_HOST, "%s: %llu MiB of idle pinned memory given back", why,
                  (unsigned long long)(gone >> 20));
 }
 

@@ -92,7 +92,8 @@ int plan_cache_open(struct plan_cache *cache)
 
     cache->temporary = false;
     if (error) {
-        log_once(LOG_WARN, "plans", "neither XDG_CACHE_HOME nor HOME names a directory: plans are not kept");
+        log_once(LOG_WARN, LOG_IN_PLANS,
+                 "neither XDG_CACHE_HOME nor HOME names a directory: plans are not kept");
         return open_temporary(cache);
     }
     error = make_directories(cache->directory);
@@ -102,7 +103,7 @@ int plan_cache_open(struct plan_cache *cache)
         error = check_directory(cache->directory, &why);
     if (!error)
         return 0;
-    log_once(LOG_WARN, "plans", "%s: %s: plans are not kept", cache->directory, why);
+    log_once(LOG_WARN, LOG_IN_PLANS, "%s: %s: plans are not kept", cache->directory, why);
     return open_temporary(cache);
 }
 

@@ -126,19 +126,19 @@ static int start(struct request *request)
 
     snprintf(job, sizeof job, "%ld", (long)getpid());
     if (error) {
-        log_info("plans", "no program " PROGRAM " was found: rounds keep their greedy schedules");
+        log_info(LOG_IN_PLANS, "no program " PROGRAM " was found: rounds keep their greedy schedules");
         return error;
     }
     plan_cache_trim(&plans);
     error = spawn_aside(program, arguments, request->text, request->size, &process);
     if (error == -ECHILD)
-        log_info("plans", "the job adopts orphans (it is process 1, or a subreaper), so " PROGRAM
-                          " is not started; rounds keep their greedy schedules");
+        log_info(LOG_IN_PLANS, "the job adopts orphans (it is process 1, or a subreaper), so " PROGRAM
+                               " is not started; rounds keep their greedy schedules");
     else if (error)
-        log_info("plans", "%s cannot be started: %s; rounds keep their greedy schedules", program,
+        log_info(LOG_IN_PLANS, "%s cannot be started: %s; rounds keep their greedy schedules", program,
                  strerror(-error));
     else
-        log_debug("plans", "process %ld makes a plan for round %016" PRIx64, (long)process.pid,
+        log_debug(LOG_IN_PLANS, "process %ld makes a plan for round %016" PRIx64, (long)process.pid,
                   request->hash);
     return error;
 }
@@ -174,11 +174,12 @@ static void poll_process(struct request *request)
         request->state = REQUEST_READY;
         start_next();
     } else if (!runs) {
-        log_info("plans", "no plan for round %016" PRIx64 " that is better came of " PROGRAM, request->hash);
+        log_info(LOG_IN_PLANS, "no plan for round %016" PRIx64 " that is better came of " PROGRAM,
+                 request->hash);
         request->state = REQUEST_NONE;
         start_next();
     } else if (now() - started > PATIENCE_SECONDS * UINT64_C(1000000000)) {
-        log_info("plans", PROGRAM " does not come to an end: rounds keep their greedy schedules");
+        log_info(LOG_IN_PLANS, PROGRAM " does not come to an end: rounds keep their greedy schedules");
         request->state = REQUEST_NONE;
         give_up();
     }
@@ -231,7 +232,7 @@ static int read_request(const struct request *request, struct schedule **out)
     int error = plan_read(request->path, request->hash, true, out, why, sizeof why);
 
     if (error && error != -ENOENT) {
-        log_warn("plans", "%s ignored: %s", request->path, why);
+        log_warn(LOG_IN_PLANS, "%s ignored: %s", request->path, why);
         unlink(request->path);
     }
     return error;
@@ -253,7 +254,7 @@ static void ask_process(const struct cycle *cycle, uint64_t hash)
     if (plan_cache_path(&plans, cycle, hash, request->path))
         return;
     if (!read_request(request, &schedule)) {
-        log_info("plans", "round %016" PRIx64 " begins with the plan in %s", hash, request->path);
+        log_info(LOG_IN_PLANS, "round %016" PRIx64 " begins with the plan in %s", hash, request->path);
         schedule_free(schedule);
         request->state = REQUEST_READY;
         return;
@@ -269,7 +270,7 @@ static void planner_ask(void *ctx, const struct cycle *cycle, uint64_t hash, dou
     locale_t before;
 
     (void)ctx;
-    log_info("plans",
+    log_info(LOG_IN_PLANS,
              "found round %016" PRIx64 ": %u operations, %u buffers; %.3f ms as planned at once, modelled",
              hash, cycle->length, cycle->buffer_count, predicted * 1e-6);
     if (options_get()->plan.kind != PLAN_AUTO)
@@ -318,9 +319,9 @@ static int answer_file(uint64_t hash, struct schedule **out)
     int error = plan_read(path, hash, false, out, why, sizeof why);
 
     if (error == -ESTALE)
-        log_info("plans", "%s is for another round than %016" PRIx64, path, hash);
+        log_info(LOG_IN_PLANS, "%s is for another round than %016" PRIx64, path, hash);
     else if (error)
-        log_once(LOG_WARN, "plans", "HBMSPILL_PLAN=%s ignored: %s", path, why);
+        log_once(LOG_WARN, LOG_IN_PLANS, "HBMSPILL_PLAN=%s ignored: %s", path, why);
     return error;
 }
 
@@ -341,7 +342,7 @@ static int planner_answer(void *ctx, uint64_t hash, struct schedule **out)
     pthread_mutex_unlock(&lock);
     if (error)
         return error;
-    log_info("plans",
+    log_info(LOG_IN_PLANS,
              "a plan of %u moves for round %016" PRIx64 " is taken up when it begins next; %.3f ms, modelled",
              schedule->count, hash, schedule->predicted * 1e-6);
     *out = schedule;

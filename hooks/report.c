@@ -135,7 +135,7 @@ static void write_statistics(struct text *text, const struct totals *totals, boo
     char path[1100];
 
     if (options_expand_path(options_get()->stats.text, path, sizeof path)) {
-        log_once(LOG_WARN, "stats", "HBMSPILL_STATS is too long a path");
+        log_once(LOG_WARN, LOG_IN_STATS, "HBMSPILL_STATS is too long a path");
         return;
     }
     if (report_is_prometheus(path))
@@ -143,7 +143,8 @@ static void write_statistics(struct text *text, const struct totals *totals, boo
     else
         make_json(text, totals, whole);
     if (text->cut)
-        log_once(LOG_WARN, "stats", "there is more to say than %zu bytes hold: the statistics are incomplete",
+        log_once(LOG_WARN, LOG_IN_STATS,
+                 "there is more to say than %zu bytes hold: the statistics are incomplete",
                  sizeof text->bytes);
     report_write(path, text);
 }
@@ -170,12 +171,12 @@ static void say_what_spilled(const struct totals *totals)
     const double in = (double)sum->bytes_in, late = totals->stalled_bytes < in ? totals->stalled_bytes : in;
     char in_time[32] = "";
 
-    if (!log_wants(LOG_WARN))
+    if (!log_wants(LOG_WARN, LOG_IN_EXIT))
         return;
     if (sum->bytes_in)
         snprintf(in_time, sizeof in_time, " (%.0f %% in time)", 100 * (1 - late / in));
     log_line(
-        LOG_INFO, "exit",
+        LOG_INFO, LOG_IN_EXIT, LOG_NO_DEVICE,
         "spilled: at most %llu MiB lived in host memory; %llu MiB went out and %llu MiB came in%s, in %llu "
         "evictions; HBM peak %llu MiB; %llu of %llu operations waited for a copy, some %.3f s in all for "
         "%llu MiB that were not there in time, of %.1f s since CUDA was started",
@@ -195,7 +196,7 @@ void report_exit(void)
 
     stop_ticking();
     if (!caches_answer()) {
-        log_warn("exit", "no statistics: the process ends within an operation that does not end");
+        log_warn(LOG_IN_EXIT, "no statistics: the process ends within an operation that does not end");
         return;
     }
     add_up(&totals);

@@ -92,7 +92,7 @@ void report_write(const char *path, const struct text *text)
         return;
     fd = open(beside, O_WRONLY | O_CLOEXEC | (in_place ? O_APPEND | O_NONBLOCK : O_CREAT | O_TRUNC), 0666);
     if (fd < 0) {
-        log_warn("stats", "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
+        log_warn(LOG_IN_STATS, "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
         return;
     }
     while (written < text->length) {
@@ -106,7 +106,7 @@ void report_write(const char *path, const struct text *text)
     }
     close(fd);
     if (written < text->length || (!in_place && rename(beside, path))) {
-        log_warn("stats", "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
+        log_warn(LOG_IN_STATS, "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
         if (!in_place)
             unlink(beside);
     }

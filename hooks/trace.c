@@ -48,8 +48,8 @@ static uint32_t submitted_stream;
 
 static void complain(int error)
 {
-    log_warn("trace", "%s cannot be written: %s; it ends here (HBMSPILL_TRACE)", options_get()->trace.text,
-             strerror(-error));
+    log_warn(LOG_IN_TRACE, "%s cannot be written: %s; it ends here (HBMSPILL_TRACE)",
+             options_get()->trace.text, strerror(-error));
 }
 
 /* With the lock: recording ends, once. */
@@ -92,12 +92,12 @@ void trace_begin(void)
     if (!pattern[0] || shim_mode() != SHIM_ON)
         return;
     if (options_expand_path(pattern, path, sizeof path)) {
-        log_warn("trace", "HBMSPILL_TRACE is too long a path");
+        log_warn(LOG_IN_TRACE, "HBMSPILL_TRACE is too long a path");
         return;
     }
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) {
-        log_warn("trace", "%s cannot be written: %s (HBMSPILL_TRACE)", path, strerror(errno));
+        log_warn(LOG_IN_TRACE, "%s cannot be written: %s (HBMSPILL_TRACE)", path, strerror(errno));
         return;
     }
     tape_write_begin(&writer, fd);
@@ -111,7 +111,7 @@ void trace_end(void)
     if (!atomic_load(&trace_on))
         return;
     if (!lock_in_time(&lock, EXIT_PATIENCE_MS)) {
-        log_warn("trace", "%s is not whole: whoever writes it has stopped (HBMSPILL_TRACE)",
+        log_warn(LOG_IN_TRACE, "%s is not whole: whoever writes it has stopped (HBMSPILL_TRACE)",
                  options_get()->trace.text);
         return;
     }

@@ -92,7 +92,7 @@ static CUresult submit_one(struct gpu *gpu, const struct window *window, const s
 
         snprintf(what, sizeof what, held->kind < HELD_COPY ? "kernel %s" : "a copy or memset%s",
                  held->kind < HELD_COPY ? held->launch.name : "");
-        operation_explain(&op.failure, what);
+        operation_explain(gpu, &op.failure, what);
     }
     if (error)
         return gpu_result(gpu, error);

@@ -52,7 +52,7 @@ static dlsym_function *find_real_dlsym(void)
         real = (dlsym_function *)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
     dlerror();
     if (!real) {
-        log_error("loader", "the C library has no dlsym that is known here; nothing can be looked up");
+        log_error(LOG_IN_LOADER, "the C library has no dlsym that is known here; nothing can be looked up");
         real = dlsym_missing;
     }
     __atomic_store_n(&shim_dlsym_real, real, __ATOMIC_RELEASE);
@@ -74,7 +74,7 @@ void *shim_dlsym_filter(void *handle, const char *name, void *caller)
         return NULL;
     struct function *function = function_find(name);
     if (!function && name[2] >= 'A' && name[2] <= 'Z')
-        log_debug("loader", "%s was asked for and is passed through", name);
+        log_debug(LOG_IN_LOADER, "%s was asked for and is passed through", name);
     if (!function || handle == RTLD_NEXT || !shim_substitutes() || function_in_driver(caller))
         return NULL;
     void *answer = loader_real_dlsym(handle, name);

@@ -180,7 +180,7 @@ static void warn_overwritten(void)
 {
     char missing[256];
     if (find_overwritten(missing, sizeof missing) && !atomic_exchange(&overwritten_said, true))
-        log_warn("environment",
+        log_warn(LOG_IN_ENVIRONMENT,
                  "the job overwrote what hbmspill had set: missing %s; append to XLA_FLAGS instead of "
                  "assigning it",
                  missing);
@@ -192,11 +192,11 @@ void environment_report(void)
     hides_chosen = allocator && allocator[0];
     hides = !hides_chosen || (strcmp(allocator, ADDED_ALLOCATOR) != 0 && strcmp(allocator, "vmm") != 0);
     if (added_allocator)
-        log_info("environment", "set %s=%s", ALLOCATOR, ADDED_ALLOCATOR);
+        log_info(LOG_IN_ENVIRONMENT, "set %s=%s", ALLOCATOR, ADDED_ALLOCATOR);
     if (added_flags[0])
-        log_info("environment", "added to %s: %s", FLAGS, added_flags);
+        log_info(LOG_IN_ENVIRONMENT, "added to %s: %s", FLAGS, added_flags);
     if (flags_in_file)
-        log_warn("environment", "%s names a file, nothing was added; put there: %s=1", FLAGS, HEAP_FLAG);
+        log_warn(LOG_IN_ENVIRONMENT, "%s names a file, nothing was added; put there: %s=1", FLAGS, HEAP_FLAG);
     warn_overwritten();
 }
 
@@ -215,7 +215,7 @@ void environment_warn_hidden(void)
     /* In observe mode nothing is set for the job, so an unset variable is no choice of its user. */
     const enum log_level level = hides_chosen || options_get()->mode == OPTION_MODE_ON ? LOG_WARN : LOG_INFO;
     if (hides)
-        log_at(level, "environment",
+        log_at(level, LOG_IN_ENVIRONMENT,
                "the job's allocator asks for memory in large regions, tensors cannot be spilled one by one; "
                "set %s=%s (or leave it unset)",
                ALLOCATOR, ADDED_ALLOCATOR);

@@ -224,7 +224,7 @@ void *function_filter(void *answer, const char *symbol)
     const struct function *function = symbol ? find_by_version(answer, symbol) : NULL;
     if (function)
         return handed_out(function);
-    log_debug("loader", "%s was asked for and is passed through", symbol ? symbol : "?");
+    log_debug(LOG_IN_LOADER, "%s was asked for and is passed through", symbol ? symbol : "?");
     return answer;
 }
 

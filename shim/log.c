@@ -1,5 +1,5 @@
 /*
- * log.c - formatting into a buffer on the stack, one write(2) per line.
+ * log.c - formatting into a buffer on the stack, one write(2) per line that is not a repeat.
  */
 #include "shim/log.h"
 
@@ -8,24 +8,47 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LOG_FD_UNOPENED = -1 };
+enum { LOG_FD_UNOPENED = -1, LOG_PATIENCE = 1000 };
 
-atomic_int log_threshold = LOG_WARN;
+#define WARN(name, word) LOG_WARN,
+atomic_schar log_threshold[LOG_SUBSYSTEMS] = {HBMSPILL_SUBSYSTEMS(WARN)};
+#undef WARN
 
 static char log_path[PATH_MAX];
 static atomic_int log_fd = LOG_FD_UNOPENED;
 
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
 
-void log_configure(enum log_level level, const char *path)
+static const char *const subsystem_names[] = {
+#define WORD(name, word) word,
+    HBMSPILL_SUBSYSTEMS(WORD)
+#undef WORD
+};
+
+/*
+ * What was said last. Guarded by `saying', which nobody waits for beyond LOG_PATIENCE: its owner may be
+ * frozen (a signal handler that calls exit), or in a write that blocks. A line that does not get it is
+ * written all the same, and not counted.
+ */
+static atomic_flag saying = ATOMIC_FLAG_INIT;
+static struct {
+    char line[LOG_LINE_MAX];
+    size_t length, head;
+    pid_t pid;
+    unsigned long repeats; /* times it came again and was not written */
+} last;
+
+void log_configure(const signed char levels[LOG_SUBSYSTEMS], const char *path)
 {
     snprintf(log_path, sizeof log_path, "%s", path);
-    atomic_store_explicit(&log_threshold, (int)level, memory_order_relaxed);
+    for (unsigned i = 0; i < LOG_SUBSYSTEMS; i++)
+        atomic_store_explicit(&log_threshold[i], levels[i], memory_order_relaxed);
 }
 
 /*
@@ -52,16 +75,95 @@ static int log_descriptor(void)
     return fd;
 }
 
-void log_line(enum log_level level, const char *subsystem, const char *format, ...)
+static void put(const char *line, size_t length)
+{
+    int fd = log_descriptor();
+
+    if (write(fd, line, length) < 0 && errno == EBADF && fd != STDERR_FILENO)
+        (void)!write(STDERR_FILENO, line, length); /* the job closed descriptors it did not know */
+}
+
+static bool begin_saying(void)
+{
+    for (unsigned i = 0; atomic_flag_test_and_set_explicit(&saying, memory_order_acquire); i++) {
+        if (i == LOG_PATIENCE)
+            return false;
+        sched_yield();
+    }
+    return true;
+}
+
+static void end_saying(void)
+{
+    atomic_flag_clear_explicit(&saying, memory_order_release);
+}
+
+/* With `saying'. A copy of the process made without fork handlers (vfork) does not count its parent's. */
+static void say_repeats(pid_t pid)
+{
+    char line[LOG_LINE_MAX + 64];
+    unsigned long repeats = last.repeats;
+    int length;
+
+    last.repeats = 0;
+    if (!repeats || last.pid != pid)
+        return;
+    length = snprintf(line, sizeof line, "%.*slast line %lu time%s more\n", (int)last.head, last.line,
+                      repeats, repeats == 1 ? "" : "s");
+    put(line, (size_t)length);
+}
+
+/* head: the bytes of it ahead of the text. */
+static void say(const char *line, size_t length, size_t head)
+{
+    const pid_t pid = getpid();
+
+    if (!begin_saying()) {
+        put(line, length);
+        return;
+    }
+    if (length == last.length && !memcmp(line, last.line, length)) {
+        last.repeats++;
+    } else {
+        say_repeats(pid);
+        memcpy(last.line, line, length);
+        last.length = length;
+        last.head = head;
+        last.pid = pid;
+        put(line, length);
+    }
+    end_saying();
+}
+
+void log_flush(void)
 {
     const int saved_errno = errno;
-    char line[LOG_LINE_MAX];
+
+    if (begin_saying()) {
+        say_repeats(getpid());
+        end_saying();
+    }
+    errno = saved_errno;
+}
+
+void log_fork_child(void)
+{
+    last.repeats = 0;
+    last.length = 0;
+    end_saying();
+}
+
+void log_line(enum log_level level, enum log_subsystem subsystem, int device, const char *format, ...)
+{
+    const int saved_errno = errno;
+    char line[LOG_LINE_MAX], gpu[16] = "";
     const size_t room = sizeof line; /* the newline takes the place of the final zero */
 
-    int head = snprintf(line, room, "hbmspill: %s [%ld %s] ", level_names[level], (long)getpid(), subsystem);
+    if (device >= 0)
+        snprintf(gpu, sizeof gpu, "gpu%d ", device);
+    int head = snprintf(line, room, "hbmspill: %s [%ld %s%s] ", level_names[level], (long)getpid(), gpu,
+                        subsystem_names[subsystem]);
     size_t length = head < 0 ? 0 : (size_t)head;
-    if (length > room - 1)
-        length = room - 1;
     va_list arguments;
     va_start(arguments, format);
     errno = saved_errno; /* for %m */
@@ -76,9 +178,6 @@ void log_line(enum log_level level, const char *subsystem, const char *format, .
         if (*c == '\n')
             *c = ' ';
     line[length++] = '\n';
-
-    int fd = log_descriptor();
-    if (write(fd, line, length) < 0 && errno == EBADF && fd != STDERR_FILENO)
-        (void)!write(STDERR_FILENO, line, length); /* the job closed descriptors it did not know */
+    say(line, length, head < 0 ? 0 : (size_t)head);
     errno = saved_errno;
 }

@@ -15,6 +15,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#define LOG_LEVELS "error|warn|info|debug|trace"
+
 enum option_kind {
     KIND_choice,
     KIND_amount,
@@ -24,6 +26,7 @@ enum option_kind {
     KIND_window,
     KIND_plan,
     KIND_numa,
+    KIND_log,
     KIND_text
 };
 
@@ -232,6 +235,63 @@ static int parse_numa(const char *text, int *node)
     return 0;
 }
 
+/* A subsystem's number; -EINVAL. */
+static int parse_subsystem(const char *name)
+{
+    static const char *const names[] = {
+#define WORD(subsystem, word) word,
+        HBMSPILL_SUBSYSTEMS(WORD)
+#undef WORD
+    };
+
+    for (int i = 0; i < LOG_SUBSYSTEMS; i++)
+        if (!strcasecmp(name, names[i]))
+            return i;
+    return -EINVAL;
+}
+
+/* One word of a list: a level for all, or one subsystem's. */
+static int parse_log_item(char *item, int *all, struct option_log *own)
+{
+    const bool silent = item[0] == '^';
+    char *equals = strchr(item, '=');
+    int level = LOG_SILENT, subsystem;
+
+    if (equals)
+        *equals = '\0';
+    if (silent ? equals != NULL : parse_choice(LOG_LEVELS, equals ? equals + 1 : item, &level) != 0)
+        return -EINVAL;
+    if (!silent && !equals) {
+        *all = level;
+        return 0;
+    }
+    subsystem = parse_subsystem(item + silent);
+    if (subsystem < 0)
+        return subsystem;
+    own->level[subsystem] = (signed char)level;
+    return 0;
+}
+
+/* In any order: `evict=debug,info' is `info,evict=debug'. */
+static int parse_log(const char *text, struct option_log *log)
+{
+    enum { NOT_GIVEN = LOG_SILENT - 1 };
+    struct option_log own;
+    char list[512], *rest = list, *item;
+    int all = LOG_WARN;
+
+    if (strlen(text) >= sizeof list)
+        return -ENAMETOOLONG;
+    snprintf(list, sizeof list, "%s", text);
+    memset(own.level, NOT_GIVEN, sizeof own.level);
+    while ((item = strsep(&rest, ",")))
+        if (parse_log_item(item, &all, &own))
+            return -EINVAL;
+    for (unsigned i = 0; i < LOG_SUBSYSTEMS; i++)
+        log->level[i] = own.level[i] == NOT_GIVEN ? (signed char)all : own.level[i];
+    return 0;
+}
+
 static int parse_value(const struct option *option, const char *text, struct options *options)
 {
     void *field = (char *)options + option->offset;
@@ -260,6 +320,8 @@ static int parse_value(const struct option *option, const char *text, struct opt
         return parse_plan(text, field);
     case KIND_numa:
         return parse_numa(text, field);
+    case KIND_log:
+        return parse_log(text, field);
     case KIND_amount: {
         struct option_amount amount;
         error = parse_amount(text, &amount);

@@ -15,6 +15,8 @@
 #ifndef HBMSPILL_SHIM_OPTIONS_H
 #define HBMSPILL_SHIM_OPTIONS_H
 
+#include "shim/log.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +52,11 @@ struct option_plan {
     char path[1024];
 };
 
+/* HBMSPILL_LOG: an enum log_level for each subsystem. */
+struct option_log {
+    signed char level[LOG_SUBSYSTEMS];
+};
+
 /* HBMSPILL_NUMA: AUTO, OFF, or a node's number. UNSET: of one device, for which the one of all counts. */
 enum { NUMA_AUTO = -1, NUMA_OFF = -2, NUMA_UNSET = -3 };
 
@@ -61,6 +68,7 @@ enum { NUMA_AUTO = -1, NUMA_OFF = -2, NUMA_UNSET = -3 };
 #define OPTION_TYPE_report struct option_report
 #define OPTION_TYPE_window unsigned int
 #define OPTION_TYPE_plan struct option_plan
+#define OPTION_TYPE_log struct option_log
 #define OPTION_TYPE_text struct option_text
 
 /*
@@ -116,7 +124,9 @@ enum { NUMA_AUTO = -1, NUMA_OFF = -2, NUMA_UNSET = -3 };
     X(admit, text, "HBMSPILL_ADMIT", "", "a path", true,                                                     \
       "file for what is found out of kernels that are not known: each runs alone, with what it does not "    \
       "name inaccessible")                                                                                   \
-    X(log, choice, "HBMSPILL_LOG", "warn", "error|warn|info|debug|trace", false, "what is said")             \
+    X(log, log, "HBMSPILL_LOG", "warn",                                                                      \
+      "error|warn|info|debug|trace; with commas, NAME=LEVEL for one subsystem, ^NAME for none of its lines", \
+      false, "what is said; a subsystem is the last word in a line's brackets (evict=debug,^plans)")         \
     X(log_file, text, "HBMSPILL_LOG_FILE", "", "a path; %p is the process id, %h the host's name", false,    \
       "where it is said; default: standard error")                                                           \
     X(stats, text, "HBMSPILL_STATS", "", "a path; %p is the process id, %h the host's name", false,          \

@@ -44,11 +44,11 @@ static void become_active(void)
     const struct options *options = options_get();
     const struct option_warnings *warnings = options_warnings();
 
-    log_configure((enum log_level)options->log, options->log_file.text);
+    log_configure(options->log.level, options->log_file.text);
     for (unsigned int i = 0; i < warnings->count; i++)
-        log_warn("options", "%s", warnings->text[i]);
+        log_warn(LOG_IN_OPTIONS, "%s", warnings->text[i]);
     if (warnings->dropped)
-        log_warn("options", "%u more complaints about HBMSPILL variables", warnings->dropped);
+        log_warn(LOG_IN_OPTIONS, "%u more complaints about HBMSPILL variables", warnings->dropped);
     environment_report();
     active_pid = getpid();
     hooks_driver_ready();
@@ -63,6 +63,7 @@ void shim_driver_ready(void)
 
 static void forked_child(void)
 {
+    log_fork_child();
     /* A fork before cuInit leaves a process that may use CUDA like any other. */
     if (atomic_load_explicit(&shim_state, memory_order_relaxed) != SHIM_ACTIVE)
         return;
@@ -84,8 +85,9 @@ __attribute__((destructor)) static void shim_unload(void)
     hooks_exit();
     environment_recheck();
     if (!function_substitutions())
-        log_warn("loader",
+        log_warn(LOG_IN_LOADER,
                  "the job initialised CUDA but asked for none of the functions that hbmspill handles: "
                  "nothing can be spilled");
     environment_warn_hidden();
+    log_flush();
 }

@@ -373,6 +373,30 @@ static void no_context(void)
     fill_and_check(at, BUFFERS);
 }
 
+/* What both tiers together do not have is refused when it is asked for, each time, and said once. */
+static void too_large(void)
+{
+    CUdeviceptr at = 0;
+
+    cuda_start();
+    for (unsigned i = 0; i < 3; i++)
+        EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc(&at, 200 * MIB));
+    REQUIRE(!at, "an output was set");
+    CU(cuMemAlloc(&at, 8 * MIB));
+    CU(cuMemFree(at));
+}
+
+static void says_it_once(const struct outcome *of)
+{
+    const char *line = strstr(of->err, " gpu0 full] an allocation");
+    const char *end = line ? strchr(line, '\n') : NULL;
+
+    ck_assert_uint_eq(outcome_number(of->statistics, "refused"), 3);
+    ck_assert_msg(end != NULL, "%s", of->err);
+    ck_assert_msg(!strstr(end, "an allocation"), "%s", of->err);
+    ck_assert_msg(strstr(end, " gpu0 full] last line 2 times more\n") != NULL, "%s", of->err);
+}
+
 static const struct scenario scenarios[] = {
     {.name = "plain", .job = plain, .flags = SCENARIO_SPILLS},
     {.name = "plain_by_proc_address", .job = plain_by_proc_address, .flags = SCENARIO_SPILLS | SCENARIO_ONCE},
@@ -386,6 +410,11 @@ static const struct scenario scenarios[] = {
      .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
      .variables = "HBMSPILL_HOST_LIMIT=64M",
      .inspect = says_what_is_full},
+    {.name = "too_large",
+     .job = too_large,
+     .flags = SCENARIO_ONCE | SCENARIO_NOT_NATIVE,
+     .variables = "HBMSPILL_HOST_LIMIT=64M",
+     .inspect = says_it_once},
     {.name = "small", .job = small, .flags = SCENARIO_SPILLS},
     {.name = "churn", .job = churn, .flags = SCENARIO_SPILLS},
     {.name = "second_context", .job = second_context, .flags = SCENARIO_SPILLS},

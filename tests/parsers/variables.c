@@ -84,6 +84,13 @@ static void check_numa(const int *value, const char *name, const char *form)
     EXPECT(*value == NUMA_AUTO || *value == NUMA_OFF || (*value >= 0 && *value <= INT16_MAX));
 }
 
+static void check_log(const struct option_log *value, const char *name, const char *form)
+{
+    (void)name, (void)form;
+    for (unsigned i = 0; i < LOG_SUBSYSTEMS; i++)
+        EXPECT(value->level[i] >= LOG_SILENT && value->level[i] <= LOG_TRACE);
+}
+
 static void check_text(const struct option_text *value, const char *name, const char *form)
 {
     (void)name, (void)form;

@@ -75,6 +75,17 @@ START_TEST(test_size)
 }
 END_TEST
 
+/* The levels of three subsystems, the last one standing for those that nothing is said of. */
+static bool log_is(int evict, int link, int others)
+{
+    bool right = options.log.level[LOG_IN_EVICT] == evict && options.log.level[LOG_IN_LINK] == link;
+
+    for (int i = 0; i < LOG_SUBSYSTEMS; i++)
+        if (i != LOG_IN_EVICT && i != LOG_IN_LINK)
+            right = right && options.log.level[i] == others;
+    return right;
+}
+
 START_TEST(test_defaults)
 {
     options_parse(NULL, &options, &warnings);
@@ -90,7 +101,7 @@ START_TEST(test_defaults)
     ck_assert_int_eq(options.policy, OPTION_POLICY_NEXTUSE);
     ck_assert_uint_eq(options.window, WINDOW_AUTO);
     ck_assert_int_eq(options.closed, OPTION_CLOSED_AUTO);
-    ck_assert_int_eq(options.log, 1);
+    ck_assert(log_is(LOG_WARN, LOG_WARN, LOG_WARN));
     ck_assert_str_eq(options.log_file.text, "");
     ck_assert_str_eq(options.stats.text, "");
     ck_assert_str_eq(options.test_mutation.text, "");
@@ -171,13 +182,25 @@ static bool closed_none(void)
 {
     return options.closed == OPTION_CLOSED_NONE;
 }
-static bool log_error(void)
+static bool log_errors(void)
 {
-    return options.log == 0;
+    return log_is(LOG_ERROR, LOG_ERROR, LOG_ERROR);
 }
-static bool log_trace(void)
+static bool log_traces(void)
 {
-    return options.log == 4;
+    return log_is(LOG_TRACE, LOG_TRACE, LOG_TRACE);
+}
+static bool log_of_two(void)
+{
+    return log_is(LOG_DEBUG, LOG_TRACE, LOG_WARN);
+}
+static bool log_of_one_and_others(void)
+{
+    return log_is(LOG_DEBUG, LOG_ERROR, LOG_ERROR);
+}
+static bool log_without_one(void)
+{
+    return log_is(LOG_SILENT, LOG_INFO, LOG_INFO);
 }
 static bool stats_path(void)
 {
@@ -268,8 +291,11 @@ static const struct {
     {"HBMSPILL_PREFETCH=off", prefetch_off},
     {"HBMSPILL_AHEAD=12", ahead_12},
     {"HBMSPILL_CLOSED=none", closed_none},
-    {"HBMSPILL_LOG=error", log_error},
-    {"HBMSPILL_LOG=trace", log_trace},
+    {"HBMSPILL_LOG=error", log_errors},
+    {"HBMSPILL_LOG=trace", log_traces},
+    {"HBMSPILL_LOG=evict=debug,link=trace", log_of_two},
+    {"HBMSPILL_LOG=evict=debug,ERROR", log_of_one_and_others},
+    {"HBMSPILL_LOG=Info,^EVICT", log_without_one},
     {"HBMSPILL_STATS=/tmp/a=b", stats_path},
     {"HBMSPILL_HBM_LIMIT_1=2G", of_device_1},
     {"HBMSPILL_NUMA_15=off", node_of_device_15},
@@ -285,6 +311,10 @@ START_TEST(test_accepted)
     ck_assert_msg(accepted[_i].holds(), "%s", accepted[_i].variable);
 }
 END_TEST
+
+#define LOG_TAKES                                                                                            \
+    " ignored: it takes error|warn|info|debug|trace; with commas, NAME=LEVEL for one subsystem, ^NAME for "  \
+    "none of its lines; using warn"
 
 static const struct {
     const char *variable, *warning;
@@ -327,7 +357,13 @@ static const struct {
     {"HBMSPILL_AHEAD=-1",
      "HBMSPILL_AHEAD=-1 ignored: it takes a number of frames up to 2147483647; 0: no limit; using 0"},
     {"HBMSPILL_CLOSED=some", "HBMSPILL_CLOSED=some ignored: it takes auto|all|none; using auto"},
-    {"HBMSPILL_LOG=loud", "HBMSPILL_LOG=loud ignored: it takes error|warn|info|debug|trace; using warn"},
+    {"HBMSPILL_LOG=loud", "HBMSPILL_LOG=loud" LOG_TAKES},
+    {"HBMSPILL_LOG=link=loud", "HBMSPILL_LOG=link=loud" LOG_TAKES},
+    {"HBMSPILL_LOG=info,lonk=debug", "HBMSPILL_LOG=info,lonk=debug" LOG_TAKES},
+    {"HBMSPILL_LOG=debug,^", "HBMSPILL_LOG=debug,^" LOG_TAKES},
+    {"HBMSPILL_LOG=^link=debug", "HBMSPILL_LOG=^link=debug" LOG_TAKES},
+    {"HBMSPILL_LOG=info,", "HBMSPILL_LOG=info," LOG_TAKES},
+    {"HBMSPILL_LOG==", "HBMSPILL_LOG==" LOG_TAKES},
     {"HBMSPILL_HBMLIMIT=8G", "unknown variable HBMSPILL_HBMLIMIT ignored; the nearest is HBMSPILL_HBM_LIMIT"},
     {"HBMSPILL_HOSTLIMIT=8G",
      "unknown variable HBMSPILL_HOSTLIMIT ignored; the nearest is HBMSPILL_HOST_LIMIT"},
@@ -352,14 +388,17 @@ static const struct {
 /* All fields as text, to compare. */
 static void print_options(char *buffer, size_t size)
 {
-    snprintf(buffer, size, "%d %d %llu %g %d %llu %g %d %llu %g %llu %d %llu %u %d %d %d %d '%s' '%s' '%s'",
+    char levels[4 * LOG_SUBSYSTEMS + 1] = "";
+
+    for (unsigned i = 0; i < LOG_SUBSYSTEMS; i++)
+        snprintf(levels + strlen(levels), sizeof levels - strlen(levels), "%d ", options.log.level[i]);
+    snprintf(buffer, size, "%d %d %llu %g %d %llu %g %d %llu %g %llu %d %llu %u %d %d %d %s'%s' '%s' '%s'",
              options.mode, options.hbm_limit.kind, (unsigned long long)options.hbm_limit.bytes,
              options.hbm_limit.percent, options.host_limit.kind, (unsigned long long)options.host_limit.bytes,
              options.host_limit.percent, options.reserve.kind, (unsigned long long)options.reserve.bytes,
              options.reserve.percent, (unsigned long long)options.min_size, options.report.kind,
              (unsigned long long)options.report.bytes, options.slice, options.strict, options.policy,
-             options.closed, options.log, options.log_file.text, options.stats.text,
-             options.test_mutation.text);
+             options.closed, levels, options.log_file.text, options.stats.text, options.test_mutation.text);
 }
 
 START_TEST(test_malformed)
