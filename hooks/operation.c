@@ -23,6 +23,14 @@ void operation_explain(const struct gpu *gpu, const struct cache_failure *failur
                 what, MIB(failure->asked), MIB(failure->hbm_limit), MIB(failure->hbm_outside));
         return;
     }
+    if (failure->asked > failure->hbm_limit && failure->asked - failure->hbm_limit > failure->host_limit) {
+        log_gpu(
+            LOG_ERROR, LOG_IN_FULL, gpu->device,
+            "%s of %llu MiB is more than device memory (%llu MiB) and host memory (%llu MiB) have together: "
+            "raise HBMSPILL_HOST_LIMIT",
+            what, MIB(failure->asked), MIB(failure->hbm_limit), MIB(failure->host_limit));
+        return;
+    }
     if (MIB(job)) /* less is nothing beside the figures of the line */
         snprintf(of_job, sizeof of_job, " (%llu of them pinned by the job itself)", MIB(job));
     log_gpu(LOG_ERROR, LOG_IN_FULL, gpu->device,

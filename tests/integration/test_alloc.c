@@ -392,6 +392,11 @@ static void says_it_once(const struct outcome *of)
     const char *end = line ? strchr(line, '\n') : NULL;
 
     ck_assert_uint_eq(outcome_number(of->statistics, "refused"), 3);
+    ck_assert_uint_eq(outcome_number(of->statistics, "peak_host_bytes"), 0); /* before any of it was needed */
+    ck_assert_msg(strstr(of->err,
+                         " gpu0 full] an allocation of 200 MiB is more than device memory (30 MiB) and "
+                         "host memory (64 MiB) have together: raise HBMSPILL_HOST_LIMIT\n") != NULL,
+                  "%s", of->err);
     ck_assert_msg(end != NULL, "%s", of->err);
     ck_assert_msg(!strstr(end, "an allocation"), "%s", of->err);
     ck_assert_msg(strstr(end, " gpu0 full] last line 2 times more\n") != NULL, "%s", of->err);
