@@ -1,8 +1,9 @@
 /*
  * manual.c - makes the manual pages: copies a page from standard input to standard output, and puts the
- * tables where it says so, in lines of their own: @FLAGS@ (of hbmspill run), @VARIABLES@. @VERSION@ is
- * replaced anywhere. Part of the build; not installed.
+ * tables where it says so, in lines of their own: @FLAGS@ (of hbmspill run), @VARIABLES@, @COUNTERS@.
+ * @VERSION@ is replaced anywhere. Part of the build; not installed.
  */
+#include "cache/statistics.h"
 #include "shim/options.h"
 #include "tool/tool.h"
 
@@ -51,6 +52,23 @@ static void put_flags(void)
     }
 }
 
+static void put_counters(void)
+{
+    static const struct {
+        const char *name, *unit, *text;
+    } counters[] = {
+#define ROW(name, unit, text) {#name, unit, text},
+        HBMSPILL_COUNTERS(ROW)
+#undef ROW
+    };
+
+    for (unsigned i = 0; i < sizeof counters / sizeof *counters; i++) {
+        printf(".TP\n.BR %s \" (%s)\"\n", counters[i].name, counters[i].unit);
+        put(counters[i].text);
+        putchar('\n');
+    }
+}
+
 int main(void)
 {
     static const char version[] = "@VERSION@";
@@ -63,6 +81,8 @@ int main(void)
             put_flags();
         else if (!strcmp(line, "@VARIABLES@\n"))
             options_describe(put_variable, NULL);
+        else if (!strcmp(line, "@COUNTERS@\n"))
+            put_counters();
         else if (at)
             printf("%.*s%s%s", (int)(at - line), line, HBMSPILL_VERSION, at + sizeof version - 1);
         else
