@@ -1,26 +1,14 @@
 #include "cache/events.h"
-#include <errno.h>
+#include "cache/write_all.h"
 #include <string.h>
-#include <unistd.h>
 
 enum { DIGITS_MAX = 21, TEXT_MAX = 600, SECOND = 1000000000 };
 
 void events_flush(struct events_writer *writer)
 {
-    size_t done = 0;
-
-    if (writer->sink && !writer->error && writer->used) {
-        writer->error = writer->sink(writer->buffer, writer->used);
-        done = writer->used;
-    }
-    while (!writer->error && done < writer->used) {
-        ssize_t n = write(writer->fd, writer->buffer + done, writer->used - done);
-
-        if (n > 0)
-            done += (size_t)n;
-        else if (n == 0 || errno != EINTR)
-            writer->error = n == 0 ? -EIO : -errno;
-    }
+    if (!writer->error && writer->used)
+        writer->error = writer->sink ? writer->sink(writer->buffer, writer->used)
+                                     : write_all(writer->fd, writer->buffer, writer->used);
     writer->used = 0;
 }
 

@@ -44,6 +44,7 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/home.h \
 	%D%/internal.h \
 	%D%/lock_in_time.h \
+	%D%/write_all.h \
 	%D%/known.c \
 	%D%/known.h \
 	%D%/known_distance.c \

@@ -87,8 +87,7 @@ static struct slot *slot_of_another(struct cache *cache, uint64_t size)
             break;
         if (!slot_to_spare(segment) || segment->slot->size != size || !slot_stale(segment))
             continue;
-        all = segment->slot->written;
-        edges_merge(&all, &segment->slot->read);
+        all = slot_edges(segment->slot);
         if (!streams_completed(&cache->streams, &all, &wait, &error))
             continue;
         slots_give(&cache->slots, segment->slot);

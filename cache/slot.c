@@ -57,10 +57,9 @@ int slots_reserve(struct slots *slots, struct streams *streams, uint64_t size, s
         /* Pooled slots of other sizes stand in the way; all that must go must be idle before any goes. */
         LL_FOREACH(slots->free, slot)
         {
-            struct edges all = slot->written;
+            struct edges all = slot_edges(slot);
             int error;
 
-            edges_merge(&all, &slot->read);
             if (!streams_completed(streams, &all, wait, &error))
                 return error ? error : -EBUSY;
             idle_bytes += slot->size;
@@ -136,11 +135,10 @@ struct slot *slots_idle(struct slots *slots, struct streams *streams)
 
     LL_FOREACH_SAFE(slots->free, slot, next)
     {
-        struct edges all = slot->written;
+        struct edges all = slot_edges(slot);
         uint64_t wait;
         int error;
 
-        edges_merge(&all, &slot->read);
         if (!streams_completed(streams, &all, &wait, &error))
             continue;
         LL_DELETE(slots->free, slot);

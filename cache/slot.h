@@ -23,6 +23,15 @@ struct slot {
     unsigned sum_count;
 };
 
+/* All that is queued on its memory: a new owner comes after it. */
+static inline struct edges slot_edges(const struct slot *slot)
+{
+    struct edges edges = slot->written;
+
+    edges_merge(&edges, &slot->read);
+    return edges;
+}
+
 struct slots {
     const struct device_ops *ops;
     struct statistics *statistics;

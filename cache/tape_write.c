@@ -3,24 +3,15 @@
  * allocation and no stdio, so that it can be done inside a job's driver calls and at its exit.
  */
 #include "cache/tape.h"
-#include <errno.h>
+#include "cache/write_all.h"
 #include <string.h>
-#include <unistd.h>
 
 enum { NUMBER_MAX = 21, NAME_MAX_BYTES = 512 };
 
 static void flush(struct tape_writer *writer)
 {
-    size_t done = 0;
-
-    while (!writer->error && done < writer->used) {
-        ssize_t n = write(writer->fd, writer->buffer + done, writer->used - done);
-
-        if (n > 0)
-            done += (size_t)n;
-        else if (n == 0 || errno != EINTR)
-            writer->error = n == 0 ? -EIO : -errno;
-    }
+    if (!writer->error)
+        writer->error = write_all(writer->fd, writer->buffer, writer->used);
     writer->used = 0;
 }
 

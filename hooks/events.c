@@ -53,7 +53,11 @@ static uint64_t lane_ends[GPUS_MAX][LANES]; /* of the last work written */
 static unsigned lane_count;
 static bool compressed; /* constant once events are on */
 static atomic_uint_fast64_t counted_at;
-static struct events_work copying[GPUS_MAX]; /* by device: the cache's lock is held from begin to end */
+/* By device: the cache's lock is held from begin to end. */
+static struct {
+    struct events_work work;
+    uint32_t lane;
+} copying[GPUS_MAX];
 
 uint64_t events_now(void)
 {
@@ -326,11 +330,12 @@ void events_operation_end(struct events_work *work, bool submitted)
 
 void events_copy_begin(struct gpu *gpu, CUstream stream, bool in, uint64_t size)
 {
-    struct events_work *work = &copying[gpu->device];
+    struct events_work *work = &copying[gpu->device].work;
 
     work->gpu = NULL;
     if (!enter())
         return;
+    copying[gpu->device].lane = in ? LANE_IN : LANE_OUT;
     *work = (struct events_work){.gpu = gpu,
                                  .name = in ? "bring back" : "evict",
                                  .stream = stream,
@@ -342,11 +347,11 @@ void events_copy_begin(struct gpu *gpu, CUstream stream, bool in, uint64_t size)
 
 void events_copy_end(struct gpu *gpu, bool submitted)
 {
-    struct events_work *work = &copying[gpu->device];
+    struct events_work *work = &copying[gpu->device].work;
 
     if (!work->gpu || !enter())
         return;
-    work_end(work, work->name[0] == 'b' ? LANE_IN : LANE_OUT, submitted);
+    work_end(work, copying[gpu->device].lane, submitted);
     leave();
 }
 

@@ -1,4 +1,5 @@
 #include "hooks/gzip.h"
+#include "cache/write_all.h"
 #include "shim/log.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -69,21 +70,6 @@ int gzip_begin(int fd)
                : -ENOMEM;
 }
 
-static int put_out(const unsigned char *bytes, size_t size)
-{
-    while (size) {
-        ssize_t n = write(descriptor, bytes, size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n ? -errno : -EIO;
-        bytes += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
-
 static int compress_all(const char *bytes, size_t size, int flush)
 {
     unsigned char out[OUT_BYTES];
@@ -95,7 +81,7 @@ static int compress_all(const char *bytes, size_t size, int flush)
         stream.next_out = out;
         stream.avail_out = sizeof out;
         (void)zlib.deflate(&stream, flush); /* cannot fail but for lack of room, which is made */
-        error = put_out(out, sizeof out - stream.avail_out);
+        error = write_all(descriptor, out, sizeof out - stream.avail_out);
     } while (!error && !stream.avail_out);
     return error;
 }

@@ -1,4 +1,5 @@
 #include "hooks/report_file.h"
+#include "cache/write_all.h"
 #include "hooks/gpu.h"
 #include "shim/log.h"
 #include <errno.h>
@@ -85,8 +86,7 @@ void report_write(const char *path, const struct text *text)
     struct stat status;
     bool in_place = !lstat(path, &status) && !S_ISREG(status.st_mode);
     char beside[1200];
-    size_t written = 0;
-    int fd;
+    int fd, error;
 
     if (snprintf(beside, sizeof beside, "%s%s", path, in_place ? "" : ".part") >= (int)sizeof beside)
         return;
@@ -95,18 +95,12 @@ void report_write(const char *path, const struct text *text)
         log_warn(LOG_IN_STATS, "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
         return;
     }
-    while (written < text->length) {
-        ssize_t n = write(fd, text->bytes + written, text->length - written);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        written += (size_t)n;
-    }
+    error = write_all(fd, text->bytes, text->length);
     close(fd);
-    if (written < text->length || (!in_place && rename(beside, path))) {
-        log_warn(LOG_IN_STATS, "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(errno));
+    if (!error && !in_place && rename(beside, path))
+        error = -errno;
+    if (error) {
+        log_warn(LOG_IN_STATS, "%s cannot be written: %s (HBMSPILL_STATS)", path, strerror(-error));
         if (!in_place)
             unlink(beside);
     }

@@ -12,6 +12,7 @@
  * and functions of libc may have been replaced by others.
  */
 #include "hooks/spawn.h"
+#include "cache/write_all.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -210,17 +211,9 @@ static int make_input(const char *text, size_t size)
         if (fd < 0)
             return -errno;
     }
-    while (size) {
-        ssize_t written = write(fd, text, size);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0) {
-            close(fd);
-            return -EIO;
-        }
-        text += written;
-        size -= (size_t)written;
+    if (write_all(fd, text, size)) {
+        close(fd);
+        return -EIO;
     }
     lseek(fd, 0, SEEK_SET);
     return fd;
