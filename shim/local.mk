@@ -16,6 +16,9 @@ libhbmspill_la_SOURCES = \
 	%D%/options.h \
 	%D%/options_file.c \
 	%D%/options_file.h \
+	%D%/options_log.c \
+	%D%/options_value.c \
+	%D%/options_value.h \
 	%D%/memory.c \
 	%D%/memory.h \
 	%D%/ready.h \

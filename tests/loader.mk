@@ -9,11 +9,11 @@ check_PROGRAMS += %D%/loader/probe %D%/loader/every_hook %D%/loader/every_versio
 TESTS += %D%/loader/check_library.sh
 EXTRA_DIST += %D%/loader/check_library.sh %D%/loader/hook_table %D%/loader/not_wrapped
 
-%C%_unit_test_options_SOURCES = %D%/unit/test_options.c shim/options.c shim/options_file.c
+%C%_unit_test_options_SOURCES = %D%/unit/test_options.c shim/options.c shim/options_file.c shim/options_log.c shim/options_value.c
 %C%_unit_test_options_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_unit_test_options_LDADD = $(CHECK_LIBS)
 
-%C%_unit_test_loader_log_SOURCES = %D%/unit/test_loader_log.c shim/log.c shim/options.c shim/options_file.c
+%C%_unit_test_loader_log_SOURCES = %D%/unit/test_loader_log.c shim/log.c shim/options.c shim/options_file.c shim/options_log.c shim/options_value.c
 %C%_unit_test_loader_log_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_unit_test_loader_log_LDADD = $(CHECK_LIBS)
 

@@ -2,7 +2,7 @@
 bin_PROGRAMS += %D%/hbmspill
 %C%_hbmspill_SOURCES = \
 	%D%/doctor.c %D%/doctor.h %D%/doctor_gpu.c %D%/doctor_host.c %D%/doctor_job.c %D%/flags.c %D%/info.c %D%/library.c %D%/main.c %D%/run.c %D%/script.c %D%/tool.h %D%/top.c shim/live.h \
-	shim/options.c shim/options.h shim/options_file.c shim/options_file.h \
+	shim/options.c shim/options.h shim/options_file.c shim/options_file.h shim/options_log.c shim/options_value.c shim/options_value.h \
 	pinned/numa.c pinned/numa.h pinned/system.c pinned/system.h
 %C%_hbmspill_CPPFLAGS = $(AM_CPPFLAGS) -DHBMSPILL_VERSION='"$(PACKAGE_VERSION)"' -DHBMSPILL_LIBDIR='"$(libdir)"'
 
@@ -15,7 +15,7 @@ dist_parts_DATA = scripts/lib/report.py scripts/lib/plot.py scripts/lib/report_a
 
 # Manual pages, with the tables in them; completion for bash.
 noinst_PROGRAMS += %D%/manual
-%C%_manual_SOURCES = %D%/flags.c %D%/manual.c %D%/tool.h shim/options.c shim/options.h shim/options_file.c shim/options_file.h
+%C%_manual_SOURCES = %D%/flags.c %D%/manual.c %D%/tool.h shim/options.c shim/options.h shim/options_file.c shim/options_file.h shim/options_log.c shim/options_value.c shim/options_value.h
 %C%_manual_CPPFLAGS = $(%C%_hbmspill_CPPFLAGS)
 man_MANS = doc/hbmspill.1 doc/libhbmspill.7
 EXTRA_DIST += doc/hbmspill.1.in doc/libhbmspill.7.in
