@@ -409,7 +409,8 @@ void cache_usage(struct cache *cache, struct cache_usage *usage)
                                   .hbm_limit = cache->frames.limit,
                                   .host = cache->slots.held,
                                   .host_limit = cache->slots.limit,
-                                  .spilled = cache->spilled_bytes};
+                                  .spilled = cache->spilled_bytes,
+                                  .operations = cache->tick};
     pthread_mutex_unlock(&cache->lock);
 }
 

@@ -253,12 +253,13 @@ struct statistics *cache_statistics(struct cache *cache);
 /* A copy, while others count. */
 void cache_counters(struct cache *cache, struct statistics *out);
 
-/* The state of the tiers, in bytes. */
+/* The state of the tiers, in bytes where nothing else is said. */
 struct cache_usage {
     uint64_t live; /* asked for and not freed (virtual) */
     uint64_t frames, outside, hbm_limit;
     uint64_t host, host_limit; /* pinned, pooled slots included */
     uint64_t spilled;          /* only in the host tier */
+    uint64_t operations;       /* begun so far: a count */
 };
 void cache_usage(struct cache *cache, struct cache_usage *usage);
 /* HBM with contents, or that is not ours: without frames that are free, or whose contents are dead. Looks at

@@ -66,6 +66,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/policy_nextuse.c \
 	%D%/linked.c \
 	%D%/residency.c \
+	%D%/residents.c \
+	%D%/residents.h \
 	%D%/room.c \
 	%D%/room.h \
 	%D%/segment.c \

@@ -1,4 +1,5 @@
 #include "hooks/live.h"
+#include "cache/residents.h"
 #include "cache/stall.h"
 #include "hooks/counters.h"
 #include "hooks/gpu.h"
@@ -20,11 +21,11 @@ static struct live_page *page; /* NULL: it could not be made */
 static _Atomic uint64_t next_write;
 static atomic_bool writing;
 
-static uint64_t now(void)
+static uint64_t now(clockid_t clock)
 {
     struct timespec time;
 
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    clock_gettime(clock, &time);
     return (uint64_t)time.tv_sec * 1000 * MILLISECOND + (uint64_t)time.tv_nsec;
 }
 
@@ -46,8 +47,27 @@ static void make_page(void)
     page = memory;
     page->pid = getpid();
     page->size = sizeof *page;
-    page->started = now();
+    page->started = now(CLOCK_MONOTONIC);
     page->version = LIVE_VERSION;
+}
+
+/* It takes a search of all allocations: a hundredth of the time at most. */
+static void write_residents(struct live_residents *to, struct gpu *gpu)
+{
+    static uint64_t cost[LIVE_DEVICES]; /* of the last one, ns; by whoever writes */
+    const uint64_t begun = now(CLOCK_MONOTONIC);
+    uint64_t *last = &cost[to - page->residents];
+    struct resident_row row[LIVE_RESIDENTS];
+    unsigned count;
+
+    if (begun < to->at + 100 * *last)
+        return;
+    count = cache_residents(gpu->cache, row, LIVE_RESIDENTS);
+    memset(to->row, 0, sizeof to->row);
+    for (unsigned i = 0; i < count; i++)
+        to->row[i] = (struct live_resident){row[i].size, row[i].count, row[i].hbm, row[i].host};
+    to->at = now(CLOCK_MONOTONIC);
+    *last = to->at - begun;
 }
 
 static void write_device(struct live_device *to, struct gpu *gpu, const struct statistics *counted)
@@ -67,13 +87,15 @@ static void write_device(struct live_device *to, struct gpu *gpu, const struct s
                                .bytes_out = counted->bytes_out,
                                .evictions = counted->evictions,
                                .fills = counted->fills,
+                               .operations = usage.operations,
+                               .waited = counted->copies_waited_for,
                                .stalled = stall_nanoseconds(counted)};
 }
 
 static void write_page(uint64_t time)
 {
     const struct budget *budget = host_memory_budget();
-    uint64_t planned = hook_counters.planned_operations, waited = hook_counters.copies_waited_for;
+    uint64_t planned = hook_counters.planned_operations;
     struct statistics counted;
     struct gpu *gpu;
     unsigned i;
@@ -83,14 +105,14 @@ static void write_page(uint64_t time)
     for (i = 0; i < LIVE_DEVICES && (gpu = gpu_at(i)); i++) {
         cache_counters(gpu->cache, &counted);
         write_device(&page->device[i], gpu, &counted);
+        if (atomic_load(&page->watched) > time)
+            write_residents(&page->residents[i], gpu);
         planned += counted.planned_operations;
-        waited += counted.copies_waited_for;
     }
     page->devices = i;
     page->written = time;
     page->operations = hook_counters.launches + hook_counters.graph_launches + hook_counters.copies;
     page->planned = planned;
-    page->waited = waited;
     page->pinned = atomic_load(&budget->pinned);
     page->pinned_limit = atomic_load(&budget->limit);
     page->job_pinned = hook_counters.job_pinned_bytes;
@@ -104,7 +126,7 @@ void live_tick(void)
 
     if (!gpu_at(0))
         return;
-    time = now();
+    time = now(CLOCK_MONOTONIC_COARSE);
     if (time < atomic_load_explicit(&next_write, memory_order_relaxed) || atomic_exchange(&writing, true))
         return;
     pthread_once(&once, make_page);

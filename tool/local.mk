@@ -1,7 +1,7 @@
 # hbmspill(1).
 bin_PROGRAMS += %D%/hbmspill
 %C%_hbmspill_SOURCES = \
-	%D%/doctor.c %D%/doctor.h %D%/doctor_gpu.c %D%/doctor_host.c %D%/doctor_job.c %D%/flags.c %D%/info.c %D%/library.c %D%/main.c %D%/run.c %D%/script.c %D%/tool.h %D%/top.c shim/live.h \
+	%D%/doctor.c %D%/doctor.h %D%/doctor_gpu.c %D%/doctor_host.c %D%/doctor_job.c %D%/flags.c %D%/info.c %D%/library.c %D%/main.c %D%/run.c %D%/script.c %D%/tool.h %D%/top.c %D%/top.h %D%/top_look.c %D%/top_print.c shim/live.h \
 	shim/options.c shim/options.h shim/options_file.c shim/options_file.h shim/options_log.c shim/options_value.c shim/options_value.h \
 	pinned/numa.c pinned/numa.h pinned/system.c pinned/system.h
 %C%_hbmspill_CPPFLAGS = $(AM_CPPFLAGS) -DHBMSPILL_VERSION='"$(PACKAGE_VERSION)"' -DHBMSPILL_LIBDIR='"$(libdir)"'

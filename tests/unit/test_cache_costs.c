@@ -1,8 +1,10 @@
 /*
- * What the cache knows of the cost of moving: memory lent out for measurements, and the dearest allocations.
+ * What the cache knows of the cost of moving: memory lent out for measurements, the dearest allocations, and
+ * what has most of HBM.
  */
 #include "cache/borrow.h"
 #include "cache/dearest.h"
+#include "cache/residents.h"
 #include "tests/unit/fake_cache.h"
 #include <check.h>
 #include <errno.h>
@@ -326,10 +328,73 @@ START_TEST(sites_end_with_the_allocation)
 }
 END_TEST
 
+/* Of two sizes, the larger comes while HBM is full of the smaller: by its first use three of these are out.
+ */
+START_TEST(residents_by_size)
+{
+    uint64_t at[FRAMES], large;
+    struct resident_row row[4];
+
+    start(8 * MIB);
+    ck_assert_uint_eq(cache_residents(cache, row, 4), 0);
+    fill_up(at);
+    ck_assert_uint_eq(cache_residents(cache, row, 4), 1);
+    ck_assert_uint_eq(row[0].size, FAKE_GRANULE);
+    ck_assert_uint_eq(row[0].count, FRAMES);
+    ck_assert_uint_eq(row[0].hbm, FRAMES * FAKE_GRANULE);
+    ck_assert_uint_eq(row[0].host, 0);
+    large = allocate(3 * FAKE_GRANULE);
+    ck_assert_uint_eq(cache_residents(cache, row, 4), 1); /* nothing is in it */
+    launch(large, 0, 1);
+    ck_assert_uint_eq(cache_residents(cache, row, 4), 2);
+    ck_assert_uint_eq(row[0].size, FAKE_GRANULE);
+    ck_assert_uint_eq(row[0].hbm, (FRAMES - 3) * FAKE_GRANULE);
+    ck_assert_uint_eq(row[0].host, 3 * FAKE_GRANULE);
+    ck_assert_uint_eq(row[1].size, 3 * FAKE_GRANULE);
+    ck_assert_uint_eq(row[1].count, 1);
+    ck_assert_uint_eq(row[1].hbm, 3 * FAKE_GRANULE);
+    ck_assert_uint_eq(row[1].host, 0);
+    for (unsigned i = 0; i < 6; i++)
+        ck_assert_int_eq(cache_free(cache, at[i], &(struct stream_key){stream, 0}), 0);
+    ck_assert_uint_eq(cache_residents(cache, row, 1), 1);
+    ck_assert_uint_eq(row[0].size, 3 * FAKE_GRANULE);
+    stop();
+}
+END_TEST
+
+/* More sizes than rows: what has none is counted in one for the rest. */
+START_TEST(residents_are_bounded)
+{
+    enum { SIZES = 300 };
+    static struct resident_row row[SIZES];
+    struct cache_config config = {
+        .frame_size = FAKE_GRANULE, .hbm_limit = 40 * FAKE_GRANULE, .host_limit = 256 * MIB};
+    uint64_t count = 0;
+    unsigned rows, rest = 0;
+
+    fake_init(&fake, config.hbm_limit, config.host_limit, 3);
+    ck_assert_int_eq(cache_create(&fake.ops, &config, &cache), 0);
+    stream = fake_stream(&fake);
+    for (unsigned i = 0; i < SIZES; i++)
+        launch(allocate(FAKE_GRANULE + 4096 * i), 0, 1);
+    rows = cache_residents(cache, row, SIZES);
+    ck_assert_uint_gt(rows, 100);
+    ck_assert_uint_lt(rows, SIZES);
+    for (unsigned i = 0; i < rows; i++) {
+        count += row[i].count;
+        rest += row[i].size == 0;
+    }
+    ck_assert_uint_eq(count, SIZES);
+    ck_assert_uint_eq(rest, 1);
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cache, costs");
-    TCase *loans = tcase_create("loans"), *rows = tcase_create("dearest");
+    TCase *loans = tcase_create("loans"), *rows = tcase_create("dearest"),
+          *residents = tcase_create("residents");
     SRunner *runner;
     int failed;
 
@@ -343,7 +408,10 @@ int main(void)
     tcase_add_test(rows, rows_are_bounded);
     tcase_add_test(rows, sites_end_with_the_allocation);
     suite_add_tcase(suite, loans);
+    tcase_add_test(residents, residents_by_size);
+    tcase_add_test(residents, residents_are_bounded);
     suite_add_tcase(suite, rows);
+    suite_add_tcase(suite, residents);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
