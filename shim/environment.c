@@ -17,11 +17,13 @@
 #define INHERITED "HBMSPILL_INHERITED"
 #define HEAP_FLAG "--xla_multiheap_size_constraint_per_heap"
 #define ADDED_ALLOCATOR "cuda_async"
+#define LEVEL "TF_CPP_MIN_LOG_LEVEL"
+#define ADDED_LEVEL "2" /* errors */
 
 enum { FLAGS_ADDED_MAX = 80 };
 
 static char added_flags[FLAGS_ADDED_MAX]; /* "" where none was added */
-static bool added_allocator;
+static bool added_allocator, added_level;
 static bool flags_in_file;
 static atomic_bool overwritten_said;
 static bool hides, hides_chosen; /* as of cuInit */
@@ -108,9 +110,25 @@ static void choose_flags(const char *users)
         sprintf(added_flags, "%s=%u", HEAP_FLAG, slice);
 }
 
+/* Whether a parent has set a variable: it is among the words, with commas, ahead of the semicolon. */
+static bool is_inherited(const char *inherited, const char *name)
+{
+    const size_t length = strlen(name);
+    const char *end = strchr(inherited, ';'), *word = inherited;
+
+    while (end && word < end) {
+        const size_t next = strcspn(word, ",;");
+        if (next == length && !memcmp(word, name, length))
+            return true;
+        word += next + 1;
+    }
+    return false;
+}
+
 void environment_prepare(bool add)
 {
-    const char *flags = environment_get(FLAGS), *allocator = environment_get(ALLOCATOR);
+    const char *flags = environment_get(FLAGS), *allocator = environment_get(ALLOCATOR),
+               *level = environment_get(LEVEL);
     const char *inherited = environment_get(INHERITED);
     if (!add && !inherited)
         return;
@@ -137,8 +155,10 @@ void environment_prepare(bool add)
                     flags = NULL;
             }
         }
-        if (words > inherited && allocator && !strcmp(allocator, ADDED_ALLOCATOR))
+        if (is_inherited(inherited, ALLOCATOR) && allocator && !strcmp(allocator, ADDED_ALLOCATOR))
             allocator = NULL;
+        if (is_inherited(inherited, LEVEL) && level && !strcmp(level, ADDED_LEVEL))
+            level = NULL;
     }
 
     if (add && !allocator) {
@@ -153,13 +173,19 @@ void environment_prepare(bool add)
             flags = own;
         }
     }
+    /* XLA warns of every temporary that has an allocation of its own: a thousand lines a program. */
+    if (added_flags[0] && !level) {
+        level = ADDED_LEVEL;
+        added_level = true;
+    }
     if (flags)
         flags = own;
-    snprintf(marker, room, "%s;%s", added_allocator ? ALLOCATOR : "", added_flags);
+    snprintf(marker, room, "%s%s;%s", added_allocator ? ALLOCATOR : "", added_level ? "," LEVEL : "",
+             added_flags);
 
-    const char *const names[] = {FLAGS, ALLOCATOR, INHERITED};
-    const char *const values[] = {flags, allocator, added_allocator || added_flags[0] ? marker : NULL};
-    environment_replace(names, values, 3);
+    const char *const names[] = {FLAGS, ALLOCATOR, LEVEL, INHERITED};
+    const char *const values[] = {flags, allocator, level, added_allocator || added_flags[0] ? marker : NULL};
+    environment_replace(names, values, 4);
     munmap(text, 2 * room);
 }
 
@@ -195,6 +221,9 @@ void environment_report(void)
         log_info(LOG_IN_ENVIRONMENT, "set %s=%s", ALLOCATOR, ADDED_ALLOCATOR);
     if (added_flags[0])
         log_info(LOG_IN_ENVIRONMENT, "added to %s: %s", FLAGS, added_flags);
+    if (added_level)
+        log_info(LOG_IN_ENVIRONMENT, "set %s=%s: XLA's warnings, one for each temporary now, are not shown",
+                 LEVEL, ADDED_LEVEL);
     if (flags_in_file)
         log_warn(LOG_IN_ENVIRONMENT, "%s names a file, nothing was added; put there: %s=1", FLAGS, HEAP_FLAG);
     warn_overwritten();

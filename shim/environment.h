@@ -4,7 +4,8 @@
  * So that the driver sees tensors, JAX's allocator must be cuda_async and XLA must not put all temporaries in
  * one allocation. Both are settings of the job, so they are set in the constructor unless the user has set
  * them, and looked at again at cuInit and at exit: a script that assigns os.environ["XLA_FLAGS"] undoes them.
- * XLA aborts on flags it does not know, so only these are added.
+ * XLA aborts on flags it does not know, so only these are added. With temporaries apart it warns of each of
+ * them, some thousand lines for a program; so unless the user has chosen a level, its warnings are not shown.
  *
  * The environment is inherited. HBMSPILL_INHERITED says what was added, so that a child takes it back and
  * decides by itself: settings of ours never pass for the user's.

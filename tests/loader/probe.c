@@ -385,8 +385,9 @@ static const char *value_of(const char *name)
 /* The environment the constructor leaves is the one everybody sees, and can be changed. */
 static void case_environment(void)
 {
-    const char *names[] = {"XLA_FLAGS", "XLA_PYTHON_CLIENT_ALLOCATOR", "HBMSPILL_INHERITED"};
-    for (size_t i = 0; i < 3; i++)
+    const char *names[] = {"XLA_FLAGS", "XLA_PYTHON_CLIENT_ALLOCATOR", "TF_CPP_MIN_LOG_LEVEL",
+                           "HBMSPILL_INHERITED"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         printf("%s=%s\n", names[i], value_of(names[i]));
     size_t before = 0, after = 0;
     for (char **variable = environ; *variable; variable++)

@@ -202,6 +202,7 @@ START_TEST(test_log_file)
     ck_assert_str_eq(outcome->err, "");
     ck_assert_uint_eq(run_count_lines(text, "set XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async"), 1);
     ck_assert_uint_eq(run_count_lines(text, "added to XLA_FLAGS: " HEAP "=1"), 1);
+    ck_assert_uint_eq(run_count_lines(text, "set TF_CPP_MIN_LOG_LEVEL=2: "), 1);
 }
 END_TEST
 
@@ -228,40 +229,69 @@ END_TEST
 /* What the environment is after the constructor. */
 static const struct {
     const char *variables[4];
-    const char *flags, *allocator, *inherited;
+    const char *flags, *allocator, *level, *inherited;
 } environments[] = {
-    {{NULL}, HEAP "=1", "cuda_async", "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1"},
-    {{"XLA_FLAGS=--a=1"}, "--a=1 " HEAP "=1", "cuda_async", "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1"},
-    {{"XLA_FLAGS=--a=1", "HBMSPILL_SLICE=0"}, "--a=1", "cuda_async", "XLA_PYTHON_CLIENT_ALLOCATOR;"},
-    {{"XLA_FLAGS=" HEAP "=64", "XLA_PYTHON_CLIENT_ALLOCATOR=bfc"}, HEAP "=64", "bfc", "(unset)"},
-    {{"XLA_FLAGS=" HEAP, "HBMSPILL_SLICE=4"}, HEAP, "cuda_async", "XLA_PYTHON_CLIENT_ALLOCATOR;"},
-    {{"HBMSPILL_SLICE=4"}, HEAP "=4", "cuda_async", "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=4"},
+    {{NULL}, HEAP "=1", "cuda_async", "2", "XLA_PYTHON_CLIENT_ALLOCATOR,TF_CPP_MIN_LOG_LEVEL;" HEAP "=1"},
+    {{"XLA_FLAGS=--a=1"},
+     "--a=1 " HEAP "=1",
+     "cuda_async",
+     "2",
+     "XLA_PYTHON_CLIENT_ALLOCATOR,TF_CPP_MIN_LOG_LEVEL;" HEAP "=1"},
+    {{"XLA_FLAGS=--a=1", "HBMSPILL_SLICE=0"},
+     "--a=1",
+     "cuda_async",
+     "(unset)",
+     "XLA_PYTHON_CLIENT_ALLOCATOR;"},
+    {{"XLA_FLAGS=" HEAP "=64", "XLA_PYTHON_CLIENT_ALLOCATOR=bfc"}, HEAP "=64", "bfc", "(unset)", "(unset)"},
+    {{"XLA_FLAGS=" HEAP, "HBMSPILL_SLICE=4"}, HEAP, "cuda_async", "(unset)", "XLA_PYTHON_CLIENT_ALLOCATOR;"},
+    {{"HBMSPILL_SLICE=4", "XLA_PYTHON_CLIENT_ALLOCATOR=vmm"},
+     HEAP "=4",
+     "vmm",
+     "2",
+     ",TF_CPP_MIN_LOG_LEVEL;" HEAP "=4"},
+    /* The user's level counts. */
+    {{"TF_CPP_MIN_LOG_LEVEL=1"}, HEAP "=1", "cuda_async", "1", "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1"},
+    {{"TF_CPP_MIN_LOG_LEVEL=2"}, HEAP "=1", "cuda_async", "2", "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1"},
     /* A name that only begins alike is another flag. */
     {{"XLA_FLAGS=" HEAP "_x=1\t-" HEAP},
      HEAP "_x=1\t-" HEAP " " HEAP "=1",
      "cuda_async",
-     "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1"},
+     "2",
+     "XLA_PYTHON_CLIENT_ALLOCATOR,TF_CPP_MIN_LOG_LEVEL;" HEAP "=1"},
     /* A file of flags is XLA's to read. */
-    {{"XLA_FLAGS=/etc/flags"}, "/etc/flags", "cuda_async", "XLA_PYTHON_CLIENT_ALLOCATOR;"},
-    {{"HBMSPILL=off"}, "(unset)", "(unset)", "(unset)"},
-    {{"HBMSPILL=observe", "XLA_FLAGS=--a=1"}, "--a=1", "(unset)", "(unset)"},
+    {{"XLA_FLAGS=/etc/flags"}, "/etc/flags", "cuda_async", "(unset)", "XLA_PYTHON_CLIENT_ALLOCATOR;"},
+    {{"HBMSPILL=off"}, "(unset)", "(unset)", "(unset)", "(unset)"},
+    {{"HBMSPILL=observe", "XLA_FLAGS=--a=1"}, "--a=1", "(unset)", "(unset)", "(unset)"},
     /* What a parent process added is no choice of the user's. */
     {{"XLA_FLAGS=--a=1 " HEAP "=1 --b=1", "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async",
       "HBMSPILL_INHERITED=XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1", "HBMSPILL_SLICE=7"},
      "--a=1 --b=1 " HEAP "=7",
      "cuda_async",
-     "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=7"},
-    {{"XLA_FLAGS=" HEAP "=1", "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async",
-      "HBMSPILL_INHERITED=XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1", "HBMSPILL=off"},
+     "2",
+     "XLA_PYTHON_CLIENT_ALLOCATOR,TF_CPP_MIN_LOG_LEVEL;" HEAP "=7"},
+    {{"XLA_FLAGS=" HEAP "=1", "TF_CPP_MIN_LOG_LEVEL=2",
+      "HBMSPILL_INHERITED=XLA_PYTHON_CLIENT_ALLOCATOR,TF_CPP_MIN_LOG_LEVEL;" HEAP "=1", "HBMSPILL=off"},
      "(unset)",
      "(unset)",
+     "(unset)",
+     "(unset)"},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async", "TF_CPP_MIN_LOG_LEVEL=0",
+      "HBMSPILL_INHERITED=,TF_CPP_MIN_LOG_LEVEL;" HEAP "=1", "HBMSPILL=off"},
+     "(unset)",
+     "cuda_async",
+     "0",
      "(unset)"},
     {{"XLA_FLAGS=--c=1", "XLA_PYTHON_CLIENT_ALLOCATOR=bfc",
       "HBMSPILL_INHERITED=XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1", "HBMSPILL=off"},
      "--c=1",
      "bfc",
+     "(unset)",
      "(unset)"},
-    {{"HBMSPILL_INHERITED=rubbish"}, HEAP "=1", "cuda_async", "XLA_PYTHON_CLIENT_ALLOCATOR;" HEAP "=1"},
+    {{"HBMSPILL_INHERITED=rubbish"},
+     HEAP "=1",
+     "cuda_async",
+     "2",
+     "XLA_PYTHON_CLIENT_ALLOCATOR,TF_CPP_MIN_LOG_LEVEL;" HEAP "=1"},
 };
 
 START_TEST(test_environment)
@@ -270,8 +300,9 @@ START_TEST(test_environment)
     char expected[1024];
     memcpy(variables + 1, environments[_i].variables, sizeof environments[_i].variables);
     snprintf(expected, sizeof expected,
-             "XLA_FLAGS=%s\nXLA_PYTHON_CLIENT_ALLOCATOR=%s\nHBMSPILL_INHERITED=%s\n", environments[_i].flags,
-             environments[_i].allocator, environments[_i].inherited);
+             "XLA_FLAGS=%s\nXLA_PYTHON_CLIENT_ALLOCATOR=%s\nTF_CPP_MIN_LOG_LEVEL=%s\nHBMSPILL_INHERITED=%s\n",
+             environments[_i].flags, environments[_i].allocator, environments[_i].level,
+             environments[_i].inherited);
     const struct run_outcome *outcome = probe("environment", variables);
     ck_assert_str_eq(outcome->out, expected);
     ck_assert_str_eq(outcome->err, "");
