@@ -410,7 +410,7 @@ void cache_usage(struct cache *cache, struct cache_usage *usage)
                                   .host = cache->slots.held,
                                   .host_limit = cache->slots.limit,
                                   .spilled = cache->spilled_bytes,
-                                  .operations = cache->tick};
+                                  .operations = cache->tick - cache->asked_about};
     pthread_mutex_unlock(&cache->lock);
 }
 

@@ -33,7 +33,8 @@ struct cache {
     struct segments segments;
     struct policy policy;
     struct segment *idle; /* segments with frames but without contents, least recently used first */
-    uint64_t tick;        /* operations begun */
+    uint64_t tick;        /* operations begun, and those that were only asked about */
+    uint64_t asked_about; /* the latter */
     unsigned in_flight;   /* operations between begin and end */
     bool pressure;        /* HBM was full once: events are worth recording. Read without the lock, too */
     bool record_always;   /* cache_record_always */

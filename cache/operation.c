@@ -338,6 +338,7 @@ bool cache_op_fits(struct cache *cache, const struct cache_touch *touches, unsig
 
     pthread_mutex_lock(&cache->lock);
     id = ++cache->tick;
+    cache->asked_about++;
     bytes = cache->frames.outside;
     for (unsigned i = 0; i < count; i++) {
         struct segment *segment;

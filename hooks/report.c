@@ -39,11 +39,13 @@ void report_start(void)
 /* Over all devices. */
 struct totals {
     struct statistics sum;
+    uint64_t operations; /* begun */
     double stalled_nanoseconds, stalled_bytes;
 };
 
 static void add_up(struct totals *totals)
 {
+    struct cache_usage usage;
     struct statistics one;
     struct gpu *gpu;
 
@@ -55,6 +57,8 @@ static void add_up(struct totals *totals)
 #undef ADD
         totals->stalled_nanoseconds += stall_nanoseconds(&one);
         totals->stalled_bytes += stall_bytes(&one);
+        cache_usage(gpu->cache, &usage);
+        totals->operations += usage.operations;
     }
 }
 
@@ -167,24 +171,24 @@ static void stop_ticking(void)
 static void say_what_spilled(const struct totals *totals)
 {
     const struct statistics *sum = &totals->sum;
-    const uint64_t operations = sum->launches + sum->graph_launches + sum->copies;
     const double in = (double)sum->bytes_in, late = totals->stalled_bytes < in ? totals->stalled_bytes : in;
-    char in_time[32] = "";
+    char in_time[32] = "", linked[64] = "";
 
     if (!log_wants(LOG_WARN, LOG_IN_EXIT))
         return;
     if (sum->bytes_in)
         snprintf(in_time, sizeof in_time, " (%.0f %% in time)", 100 * (1 - late / in));
-    log_line(
-        LOG_INFO, LOG_IN_EXIT, LOG_NO_DEVICE,
-        "spilled: at most %llu MiB lived in host memory; %llu MiB went out and %llu MiB came in%s, in %llu "
-        "evictions; HBM peak %llu MiB; %llu of %llu operations waited for a copy, some %.3f s in all for "
-        "%llu MiB that were not there in time, of %.1f s since CUDA was started",
-        MIB(sum->peak_spilled_bytes), MIB(sum->bytes_out), MIB(sum->bytes_in), in_time,
-        (unsigned long long)sum->evictions, MIB(sum->peak_hbm_bytes),
-        (unsigned long long)sum->copies_waited_for, (unsigned long long)operations,
-        totals->stalled_nanoseconds * 1e-9, MIB((uint64_t)totals->stalled_bytes),
-        (double)(now() - started) * 1e-9);
+    if (sum->linked_operations)
+        snprintf(linked, sizeof linked, ", %llu reached what is spilled over the link",
+                 (unsigned long long)sum->linked_operations);
+    log_line(LOG_INFO, LOG_IN_EXIT, LOG_NO_DEVICE,
+             "spilled: at most %llu MiB lived in host memory; %llu MiB went out and %llu MiB came in%s, in "
+             "%llu evictions; HBM peak %llu MiB; streams stood still for some %.3f of %.1f s since CUDA was "
+             "started; %llu of %llu operations waited for a copy%s",
+             MIB(sum->peak_spilled_bytes), MIB(sum->bytes_out), MIB(sum->bytes_in), in_time,
+             (unsigned long long)sum->evictions, MIB(sum->peak_hbm_bytes), totals->stalled_nanoseconds * 1e-9,
+             (double)(now() - started) * 1e-9, (unsigned long long)sum->copies_waited_for,
+             (unsigned long long)totals->operations, linked);
 }
 
 void report_exit(void)

@@ -51,6 +51,17 @@ void log_configure(const signed char levels[LOG_SUBSYSTEMS], const char *path)
         atomic_store_explicit(&log_threshold[i], levels[i], memory_order_relaxed);
 }
 
+/* Ahead of the first line, which is not going where it was to. */
+static void say_no_file(int error)
+{
+    char line[LOG_LINE_MAX];
+    int length =
+        snprintf(line, sizeof line, "hbmspill: warn [%ld options] HBMSPILL_LOG_FILE=%.256s ignored: %s\n",
+                 (long)getpid(), log_path, strerror(error));
+
+    (void)!write(STDERR_FILENO, line, (size_t)length);
+}
+
 /*
  * The descriptor to write to. Two threads may open the file at the same time: the loser closes its own, so no
  * lock is needed (a lock could be held by another thread at fork).
@@ -61,15 +72,20 @@ static int log_descriptor(void)
     if (fd != LOG_FD_UNOPENED)
         return fd;
 
-    int opened = STDERR_FILENO;
+    int opened = STDERR_FILENO, error = 0;
     char path[PATH_MAX];
-    if (log_path[0] && options_expand_path(log_path, path, sizeof path) == 0) {
-        opened = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-        if (opened < 0)
+    if (log_path[0]) {
+        error = -options_expand_path(log_path, path, sizeof path);
+        if (!error && (opened = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) < 0)
+            error = errno;
+        if (error)
             opened = STDERR_FILENO;
     }
-    if (atomic_compare_exchange_strong(&log_fd, &fd, opened))
+    if (atomic_compare_exchange_strong(&log_fd, &fd, opened)) {
+        if (error)
+            say_no_file(error);
         return opened;
+    }
     if (opened != STDERR_FILENO)
         close(opened);
     return fd;

@@ -2,6 +2,8 @@
 #include "tool/doctor.h"
 #include "tool/tool.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,9 +133,50 @@ static bool has_planner(const char *library)
     return false;
 }
 
+static bool can_read(const char *variable, const char *path)
+{
+    if (!path[0] || !access(path, R_OK))
+        return true;
+    doctor_find(FINDING_WARNING, "settings", "is the path right?", "%s=%s: %s", variable, path,
+                strerror(errno));
+    return false;
+}
+
+/* A new file beside others, or one that is there. */
+static bool can_write(const char *variable, const char *pattern)
+{
+    char path[PATH_MAX], directory[PATH_MAX];
+    const char *slash;
+
+    if (!pattern[0] || options_expand_path(pattern, path, sizeof path) || !access(path, W_OK))
+        return true;
+    slash = strrchr(path, '/');
+    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+    if (errno == ENOENT && !access(directory, W_OK))
+        return true;
+    doctor_find(FINDING_WARNING, "settings", "is there such a directory, and may you write there?",
+                "%s=%s: %s", variable, pattern, strerror(errno));
+    return false;
+}
+
+/* What the library would say when it needs them, which may be late. */
+static bool files_are_there(void)
+{
+    const struct options *options = options_get();
+    bool good = can_read("HBMSPILL_ADMITTED", options->admitted.text);
+
+    good &= can_read("HBMSPILL_PLAN", options->plan.path);
+    good &= can_write("HBMSPILL_LOG_FILE", options->log_file.text);
+    good &= can_write("HBMSPILL_STATS", options->stats.text);
+    good &= can_write("HBMSPILL_TRACE", options->trace.text);
+    good &= can_write("HBMSPILL_TRACE_EVENTS", options->trace_events.text);
+    return good;
+}
+
 static void look_at_parts(void)
 {
     const struct option_warnings *warnings = options_warnings();
+    const bool there = files_are_there();
     char library[PATH_MAX];
 
     if (!tool_library(library))
@@ -145,8 +188,8 @@ static void look_at_parts(void)
         doctor_find(FINDING_GOOD, "hbmspill", NULL, HBMSPILL_VERSION ", %s", library);
     for (unsigned i = 0; i < warnings->count; i++)
         doctor_find(FINDING_WARNING, "settings", "hbmspill info lists them", "%s", warnings->text[i]);
-    if (!warnings->count)
-        doctor_find(FINDING_GOOD, "settings", NULL, "all are understood");
+    if (!warnings->count && there)
+        doctor_find(FINDING_GOOD, "settings", NULL, "all are understood, and their files can be opened");
 }
 
 void doctor_job(void)

@@ -9,10 +9,19 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define GIB(bytes) ((double)(bytes) / (1 << 30))
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define MILLISECOND UINT64_C(1000000)
 enum { OLD_MS = 2000, RESIDENTS_OLD_MS = 5000, BAR_MAX = 40 };
+
+static const char *amount(char text[16], uint64_t bytes)
+{
+    if (bytes >> 30)
+        snprintf(text, 16, "%.2f GiB", MIB(bytes) / 1024);
+    else
+        snprintf(text, 16, "%.0f MiB", MIB(bytes));
+    return text;
+}
+#define AMOUNT(bytes) amount((char[16]){0}, bytes)
 
 static double seconds_between(const struct job *job)
 {
@@ -32,13 +41,16 @@ static double rate(const struct job *job, unsigned device, size_t member)
 }
 #define RATE(job, i, member) rate(job, i, offsetof(struct live_device, member))
 
-/* Of the time between two looks, how much a stream stood still: of several together it may be more than all.
+/*
+ * Of the time between two looks, how much a stream stood still: of several together it may be more than all.
+ * It is what a sample of the waits comes to for all of them, so it may also come down.
  */
 static double stalled_share(const struct job *job, unsigned i)
 {
-    double seconds = seconds_between(job);
+    double seconds = seconds_between(job),
+           stalled = job->now.device[i].stalled - job->before.device[i].stalled;
 
-    return seconds > 0 ? (job->now.device[i].stalled - job->before.device[i].stalled) * 1e-9 / seconds : 0;
+    return seconds > 0 && stalled > 0 ? stalled * 1e-9 / seconds : 0;
 }
 
 /* Of the operations between two looks, those that waited for no copy of ours; negative: there were none. */
@@ -85,7 +97,7 @@ static void print_bar(const char *name, uint64_t used, uint64_t whole, unsigned 
     printf("  %-5s[", name);
     for (unsigned i = 0; i < width; i++)
         putchar(i < full ? '#' : '.');
-    printf("] %.2f of %.2f GiB\n", GIB(used), GIB(whole));
+    printf("] %s of %s\n", AMOUNT(used), AMOUNT(whole));
 }
 
 static unsigned terminal_width(void)
@@ -101,10 +113,11 @@ static void print_device(const struct job *job, unsigned i, unsigned bar)
     const double hits = hit_rate(job, i);
     const unsigned rows = residents(&job->now, i);
 
-    printf(" gpu%lld  live %.2f GiB, spilled %.2f GiB; in %.2f GB/s, out %.2f GB/s, %.0f evictions/s, "
+    printf(" gpu%lld  live %s, spilled %s; in %.2f GB/s, out %.2f GB/s, %.0f evictions/s, "
            "stalled %.0f %%",
-           (long long)device->device, GIB(device->live), GIB(device->spilled), RATE(job, i, bytes_in) / 1e9,
-           RATE(job, i, bytes_out) / 1e9, RATE(job, i, evictions), 100 * stalled_share(job, i));
+           (long long)device->device, AMOUNT(device->live), AMOUNT(device->spilled),
+           RATE(job, i, bytes_in) / 1e9, RATE(job, i, bytes_out) / 1e9, RATE(job, i, evictions),
+           100 * stalled_share(job, i));
     if (hits >= 0)
         printf(", hits %.1f %%", 100 * hits);
     putchar('\n');
@@ -136,9 +149,9 @@ void top_print_text(const struct jobs *jobs)
         const struct job *job = &jobs->job[k];
         const struct live_page *page = &job->now;
 
-        printf("%ld %s: %s, %llu operations; pinned %.2f of %.2f GiB, %.2f the job's own\n", job->pid,
-               job->command, phase_of(job), (unsigned long long)page->operations, GIB(page->pinned),
-               GIB(page->pinned_limit), GIB(page->job_pinned));
+        printf("%ld %s: %s, %llu operations; pinned %s of %s, %s the job's own\n", job->pid, job->command,
+               phase_of(job), (unsigned long long)page->operations, AMOUNT(page->pinned),
+               AMOUNT(page->pinned_limit), AMOUNT(page->job_pinned));
         for (unsigned i = 0; i < page->devices; i++)
             print_device(job, i, bar);
     }

@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,26 @@ START_TEST(test_form)
     snprintf(expected, sizeof expected,
              "hbmspill: warn [%ld gpu0 evict] 42 bytes: No such file or directory\n", (long)getpid());
     ck_assert_uint_eq(read_log(), 1);
+    ck_assert_str_eq(text, expected);
+}
+END_TEST
+
+/* What was to go to a file that cannot be opened goes to standard error, behind a line that says so. */
+START_TEST(test_no_file)
+{
+    char expected[256];
+    int before = dup(STDERR_FILENO), other = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    ck_assert(before >= 0 && other >= 0 && dup2(other, STDERR_FILENO) >= 0);
+    configure(LOG_INFO, "/nowhere/of.%p");
+    log_warn(LOG_IN_EVICT, "one");
+    log_warn(LOG_IN_EVICT, "two");
+    dup2(before, STDERR_FILENO);
+    snprintf(expected, sizeof expected,
+             "hbmspill: warn [%1$ld options] HBMSPILL_LOG_FILE=/nowhere/of.%%p ignored: No such file or "
+             "directory\nhbmspill: warn [%1$ld evict] one\nhbmspill: warn [%1$ld evict] two\n",
+             (long)getpid());
+    ck_assert_uint_eq(read_log(), 3);
     ck_assert_str_eq(text, expected);
 }
 END_TEST
@@ -289,6 +310,7 @@ int main(void)
     TCase *tests = tcase_create("log");
     tcase_add_checked_fixture(tests, open_log, remove_log);
     tcase_add_test(tests, test_form);
+    tcase_add_test(tests, test_no_file);
     tcase_add_test(tests, test_levels);
     tcase_add_test(tests, test_length);
     tcase_add_test(tests, test_one_event_is_one_line);
