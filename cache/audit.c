@@ -32,7 +32,7 @@ static bool listed(const struct binding *binding)
 }
 
 static void look_at_piece(struct cache_audit *audit, const struct segment *segment,
-                          const struct binding *binding)
+                          const struct binding *binding, const struct slot *slot)
 {
     if (binding->frame) {
         audit->held.frames++;
@@ -46,8 +46,8 @@ static void look_at_piece(struct cache_audit *audit, const struct segment *segme
     audit->held.mappings += binding->linked;
     AGREE(audit, "a piece is filled without a frame", !binding->filled || binding->frame);
     AGREE(audit, "a piece is linked to nothing, or to a frame as well",
-          !binding->linked ||
-              (segment->slot && segment->slot->handles && !binding->bound && !binding->filled));
+          !binding->linked || (slot && slot->handles && !binding->bound && !binding->filled));
+    AGREE(audit, "contents that are nowhere", segment->state == SEGMENT_EMPTY || binding->filled || slot);
 }
 
 void audit_slot(struct cache_audit *audit, const struct slot *slot, uint64_t unit)
@@ -67,7 +67,7 @@ static void look_at_segment(struct cache *cache, struct cache_audit *audit, cons
     unsigned filled = 0, frames = 0, linked = 0;
 
     for (unsigned i = 0; i < segment->pieces; i++) {
-        look_at_piece(audit, segment, &segment->piece[i]);
+        look_at_piece(audit, segment, &segment->piece[i], segment_slot(segment, i));
         filled += segment->piece[i].filled;
         linked += segment->piece[i].linked;
         frames += segment->piece[i].frame != NULL;
@@ -78,7 +78,6 @@ static void look_at_segment(struct cache *cache, struct cache_audit *audit, cons
           segment->filled == (filled == segment->pieces && filled > 0));
     AGREE(audit, "live items are miscounted", segment->live_items == __builtin_popcount(segment->live_mask));
     AGREE(audit, "contents that are nobody's", segment->live_items || segment->state == SEGMENT_EMPTY);
-    AGREE(audit, "contents that are nowhere", segment->state != SEGMENT_SPILLED || segment->slot);
     AGREE(audit, "a segment is not in the list of the idle ones, or should not be",
           segment->listed_idle == (frames > 0 && segment->state != SEGMENT_RESIDENT));
     sums->resident += segment->state == SEGMENT_RESIDENT;
@@ -86,10 +85,12 @@ static void look_at_segment(struct cache *cache, struct cache_audit *audit, cons
     sums->small_frames += segment->small ? frames : 0;
     if (segment->state != SEGMENT_EMPTY)
         sums->spilled_bytes += (segment->pieces - filled) * cache->frames.size;
-    if (segment->slot) {
+    for (unsigned run = 0; run < segment->runs; run++) {
+        if (!segment->slot[run])
+            continue;
         audit->slots_in_use += segment->state != SEGMENT_EMPTY;
-        audit_slot(audit, segment->slot, cache->slots.unit);
-        sums->slot_bytes += segment->slot->size;
+        audit_slot(audit, segment->slot[run], cache->slots.unit);
+        sums->slot_bytes += segment->slot[run]->size;
     }
     for (unsigned i = 0; i < segment->items; i++)
         if (segment->live_mask & UINT32_C(1) << i)

@@ -50,7 +50,8 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
     timing_init(&cache->timing, ops);
     stall_init(&cache->stall, ops, config->observer, &cache->statistics);
     slots_init(&cache->slots, ops, &cache->statistics, config->frame_size, config->host_limit);
-    segments_init(&cache->segments, ops, &cache->frames, window);
+    segments_init(&cache->segments, ops, &cache->frames, window,
+                  config->slot_most ? config->slot_most : SLOT_MOST);
     cache->segments.apart = config->apart;
     cache->policy.type = policies[config->policy];
     *out = cache;

@@ -70,6 +70,7 @@ struct cache_config {
     uint64_t hbm_limit;   /* bytes of HBM for frames and for the job's unmovable memory */
     uint64_t host_limit;  /* bytes of pinned host memory */
     uint64_t window_size; /* bytes of address space to reserve first; 0: 16 times both tiers */
+    uint64_t slot_most;   /* bytes of pinned memory that are got in one piece, at most; 0: as slot.h has it */
     enum cache_policy policy;
     bool apart;  /* no two allocations in one piece of memory (cache_isolate) */
     bool strict; /* unbind what is evicted at once, so that a missed touch faults */
@@ -118,7 +119,7 @@ struct cache_op {
     struct cache_touch_segment {
         struct segment *segment;
         unsigned access;
-        bool in_slot; /* done in its slot, at the slot's address */
+        bool in_slot; /* done in its slots, at their addresses */
         bool linked;  /* some of it is reached over the link, at its own */
     } * touched, inline_touched[CACHE_OP_INLINE];
     uint64_t id;
@@ -171,12 +172,19 @@ int cache_op_begin_all(struct cache *cache, struct cache_op *op, struct stream_k
 void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted);
 
 /*
- * For a copy: like begin, but data that is spilled (or was never in HBM while HBM is full) stays in its slot.
- * *dst and *src, where they are ours, are replaced by the address to use; *in_slot says that one is host
- * memory: the copy is then to be issued by unified addresses. Stream order is kept as for any operation.
+ * For a copy: like begin, but data that is spilled (or was never in HBM while HBM is full) stays in its
+ * slots. *in_slot says that one end is host memory: the copy is then to be issued by unified addresses, in
+ * the parts that cache_copy_part gives. Stream order is kept as for any operation.
  */
-int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key stream, uint64_t *dst,
-                     uint64_t *src, uint64_t size, bool *in_slot);
+int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key stream, uint64_t dst,
+                     uint64_t src, uint64_t size, bool *in_slot);
+/*
+ * Between begin and end: replaces both addresses, where they are spilled, by where the data is, and *size,
+ * what is left of the copy from there on, by the bytes that are side by side there. -EINVAL: another thread
+ * has freed it meanwhile.
+ */
+int cache_copy_part(struct cache *cache, const struct cache_op *op, uint64_t *dst, uint64_t *src,
+                    uint64_t *size);
 
 /*
  * A window: operations that the job has issued and that are now submitted together, in order. Between begin

@@ -1,9 +1,10 @@
 /*
- * copy.c - copies of the job whose data is spilled are served in the slot, instead of bringing it in and
+ * copy.c - copies of the job whose data is spilled are served in its slots, instead of bringing it in and
  * pushing other data out.
  */
 #include "cache/linked.h"
 #include "cache/operation.h"
+#include "cache/room.h"
 #include <errno.h>
 
 /*
@@ -14,6 +15,7 @@
 static int copy_side_in_slot(struct cache *cache, const struct cache_op *op, struct segment *segment,
                              unsigned access, bool *in_slot)
 {
+    struct cache_failure failure;
     struct need need;
     int error;
 
@@ -31,19 +33,15 @@ static int copy_side_in_slot(struct cache *cache, const struct cache_op *op, str
         }
         if (!(access & CACHE_WRITE) || residency_room(cache, segment))
             return 0;
-        {
-            struct cache_failure failure;
-
-            error = residency_slot(cache, segment, &need, &failure);
-        }
+        error = room_slots(cache, segment, &need, &failure);
         if (error == -ENOMEM)
             return 0;
-        if (error == -EAGAIN)
+        if (!error)
+            residency_into_slot(cache, segment);
+        else if (error == -EAGAIN)
             error = cache_satisfy(cache, &need);
         if (error)
             return error;
-        if (segment->slot && segment->state == SEGMENT_EMPTY && !segment->filled_pieces)
-            residency_into_slot(cache, segment);
     }
 }
 
@@ -58,32 +56,18 @@ static int copy_add_side(struct cache *cache, struct cache_op *op, uint64_t addr
     return op_add(op, segment, access);
 }
 
-/* Where the copy is to find the address: in the slot of its segment, or as it is. */
-static bool copy_redirect(const struct cache_op *op, const struct cache *cache, uint64_t *address)
+int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key stream, uint64_t dst,
+                     uint64_t src, uint64_t size, bool *in_slot)
 {
-    struct segment *segment = segments_find(&cache->segments, *address);
-
-    for (unsigned i = 0; segment && i < op->count; i++) {
-        if (op->touched[i].segment != segment || !op->touched[i].in_slot)
-            continue;
-        *address = (uint64_t)(uintptr_t)segment->slot->memory + (*address - segment->address);
-        return true;
-    }
-    return false;
-}
-
-int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key stream, uint64_t *dst,
-                     uint64_t *src, uint64_t size, bool *in_slot)
-{
-    bool moved, linked = false;
+    bool moved = false, linked = false;
     int error;
 
     pthread_mutex_lock(&cache->lock);
     error = op_start(cache, op, stream);
     if (!error)
-        error = copy_add_side(cache, op, *dst, CACHE_WRITE);
+        error = copy_add_side(cache, op, dst, CACHE_WRITE);
     if (!error)
-        error = copy_add_side(cache, op, *src, CACHE_READ);
+        error = copy_add_side(cache, op, src, CACHE_READ);
     while (!error) {
         bool again = false;
 
@@ -107,14 +91,48 @@ int cache_copy_begin(struct cache *cache, struct cache_op *op, struct stream_key
     if (error) {
         op_clear(cache, op);
     } else {
-        moved = copy_redirect(op, cache, dst);
-        moved |= copy_redirect(op, cache, src);
-        for (unsigned i = 0; i < op->count; i++)
+        for (unsigned i = 0; i < op->count; i++) {
+            moved |= op->touched[i].in_slot;
             linked |= op->touched[i].linked;
+        }
         *in_slot = moved || linked;
         if (moved)
             cache->statistics.slot_bytes += size;
     }
+    pthread_mutex_unlock(&cache->lock);
+    return error;
+}
+
+/* Where the copy is to find an address, in a slot or as it is; of *size bytes those that are side by side
+ * there. */
+static int copy_redirect(const struct cache_op *op, uint64_t *address, uint64_t *size)
+{
+    for (unsigned i = 0; i < op->count; i++) {
+        const struct segment *segment = op->touched[i].segment;
+        uint64_t unit = segment->size / segment->pieces, offset = *address - segment->address, left;
+        unsigned piece;
+
+        if (offset >= segment->size || !op->touched[i].in_slot)
+            continue;
+        piece = (unsigned)(offset / unit);
+        if (!segment_slot(segment, piece)) /* freed meanwhile */
+            return -EINVAL;
+        left = segment_run_end(segment, piece) * unit - offset;
+        *address = (uint64_t)(uintptr_t)segment_host(segment, piece) + offset % unit;
+        *size = *size < left ? *size : left;
+    }
+    return 0;
+}
+
+int cache_copy_part(struct cache *cache, const struct cache_op *op, uint64_t *dst, uint64_t *src,
+                    uint64_t *size)
+{
+    int error;
+
+    pthread_mutex_lock(&cache->lock);
+    error = copy_redirect(op, dst, size);
+    if (!error)
+        error = copy_redirect(op, src, size);
     pthread_mutex_unlock(&cache->lock);
     return error;
 }

@@ -116,23 +116,23 @@ int residency_fill_free(struct cache *cache, struct segment *segment, unsigned f
  */
 struct segment *residency_victim(struct cache *cache);
 bool residency_behind(struct cache *cache, const struct segment *segment);
-/* Contents of `count' pieces from `first' on to the slot, frames to the free list; the segment must be
- * movable and resident. */
+/*
+ * Contents of `count' pieces from `first' on to their slots, frames to the free list, run by run; the segment
+ * must be movable and resident. -ENOMEM: nothing was moved. 0 where some of it was, though the host tier is
+ * full then.
+ */
 int residency_evict(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
                     struct need *need, struct cache_failure *failure);
 /* The last pieces that are filled, so many of them, or all there are. */
 int residency_evict_some(struct cache *cache, struct segment *segment, unsigned wanted, struct need *need,
                          struct cache_failure *failure);
-/* A segment with a slot, without frames and contents, has its contents in the slot from now on. */
+/* A segment with all its slots, without frames and contents, has its contents there from now on. */
 void residency_into_slot(struct cache *cache, struct segment *segment);
 /* Frames without contents to the free list. */
 int residency_strip(struct cache *cache, struct segment *segment, struct need *need);
-/* Gives the segment a slot. */
-int residency_slot(struct cache *cache, struct segment *segment, struct need *need,
-                   struct cache_failure *failure);
 /* True if the segment's missing frames are there without moving anything. */
 bool residency_room(struct cache *cache, struct segment *segment);
-/* All contents are dead: the slot goes back to the pool, frames stay. */
+/* All contents are dead: slots go back to the pool, frames stay. */
 void residency_forget(struct cache *cache, struct segment *segment);
 /* The segment has contents in frames from now on. */
 void residency_contents(struct cache *cache, struct segment *segment);

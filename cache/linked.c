@@ -1,4 +1,5 @@
 #include "cache/linked.h"
+#include "cache/room.h"
 #include <errno.h>
 #include <utlist.h>
 
@@ -113,13 +114,14 @@ int linked_place(struct cache *cache, struct segment *segment, bool more, struct
     error = fill(cache, segment, more, need);
     if (error != -EBUSY)
         return error;
-    error = residency_slot(cache, segment, need, failure);
+    error = room_slots(cache, segment, need, failure);
     if (error)
         return error;
-    if (!segment->slot->handles) {
-        cache_failure_fill(cache, failure, CACHE_TIER_HBM, segment->size);
-        return -ENOMEM;
-    }
+    for (unsigned i = 0; i < segment->pieces; i++)
+        if (!segment->piece[i].filled && !segment_slot(segment, i)->handles) {
+            cache_failure_fill(cache, failure, CACHE_TIER_HBM, segment->size);
+            return -ENOMEM;
+        }
     error = segment_map(&cache->segments, segment, 0, segment->pieces, &need->event);
     if (!error)
         error = segment_link(&cache->segments, segment, &need->event);
@@ -129,10 +131,14 @@ int linked_place(struct cache *cache, struct segment *segment, bool more, struct
     }
     if (error)
         return error;
-    /* After the copies into it and, by its last owner's, from it. What the job did in it is in the job's
-     * order, or among the edges already (residency_slot). */
-    edges_merge_of(&segment->ready, &segment->slot->written, STREAMS_OWN);
-    edges_merge_of(&segment->ready, &segment->slot->read, STREAMS_OWN);
+    /* After the copies into them and, by their last owners', from them. What the job did in them is in the
+     * job's order, or among the edges already (room_slot). */
+    for (unsigned i = 0; i < segment->pieces; i = segment_run_end(segment, i)) {
+        if (!segment_slot(segment, i))
+            continue;
+        edges_merge_of(&segment->ready, &segment_slot(segment, i)->written, STREAMS_OWN);
+        edges_merge_of(&segment->ready, &segment_slot(segment, i)->read, STREAMS_OWN);
+    }
     segment->mapped = segment->fresh = true;
     return 0;
 }
@@ -150,7 +156,15 @@ void linked_contents(struct cache *cache, struct segment *segment)
     statistics_peak(&cache->statistics.peak_spilled_bytes, cache->spilled_bytes);
 }
 
-int linked_reclaim(struct cache *cache, struct need *need)
+static bool has_slots(const struct segment *segment)
+{
+    for (unsigned run = 0; run < segment->runs; run++)
+        if (segment->slot[run])
+            return true;
+    return false;
+}
+
+int linked_reclaim(struct cache *cache, const struct segment *for_segment, struct need *need)
 {
     struct segment *segment;
     bool busy = false;
@@ -162,7 +176,8 @@ int linked_reclaim(struct cache *cache, struct need *need)
         struct edges edges;
         int error;
 
-        if (segment->state != SEGMENT_EMPTY || !segment->slot || !policy_movable(segment))
+        if (segment->state != SEGMENT_EMPTY || segment == for_segment || !policy_movable(segment) ||
+            !has_slots(segment))
             continue;
         edges = segment_edges(segment);
         if (!streams_completed(&cache->streams, &edges, busy ? NULL : &need->event, &error)) {
@@ -174,8 +189,7 @@ int linked_reclaim(struct cache *cache, struct need *need)
         error = segment_unlink(&cache->segments, segment);
         if (error)
             return error;
-        slots_give(&cache->slots, segment->slot);
-        segment->slot = NULL;
+        room_slots_give(cache, segment);
         return 0;
     }
     if (!busy)

@@ -44,9 +44,9 @@ int linked_place(struct cache *cache, struct segment *segment, bool fill, struct
 /* An operation on a linked segment is about to be submitted: the slot has contents from now on. */
 void linked_contents(struct cache *cache, struct segment *segment);
 /*
- * A slot that was kept for its mappings alone goes to the pool: 0; -EAGAIN with *need, -ENOENT: there is
- * none.
+ * Another segment's slots that were kept for their mappings alone go to the pool: 0; -EAGAIN with *need,
+ * -ENOENT: there are none.
  */
-int linked_reclaim(struct cache *cache, struct need *need);
+int linked_reclaim(struct cache *cache, const struct segment *for_segment, struct need *need);
 
 #endif

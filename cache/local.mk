@@ -70,6 +70,7 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/residents.h \
 	%D%/room.c \
 	%D%/room.h \
+	%D%/room_slots.c \
 	%D%/segment.c \
 	%D%/segment.h \
 	%D%/slot.c \

@@ -239,15 +239,35 @@ static int op_order(struct cache *cache, struct cache_op *op)
         error = stream_wait_edges(&cache->streams, op->stream, &segment->ready);
         if (error || !op->touched[i].in_slot)
             continue;
-        error = stream_wait_edges(&cache->streams, op->stream, &segment->slot->written);
-        if (!error && op->touched[i].access & CACHE_WRITE)
-            error = stream_wait_edges(&cache->streams, op->stream, &segment->slot->read);
+        for (unsigned run = 0; run < segment->runs && !error; run++) {
+            error = stream_wait_edges(&cache->streams, op->stream, &segment->slot[run]->written);
+            if (!error && op->touched[i].access & CACHE_WRITE)
+                error = stream_wait_edges(&cache->streams, op->stream, &segment->slot[run]->read);
+        }
     }
     op->handed_over = cache->statistics.stream_waits != waits || after_own_stream(cache, op);
     op->ahead = cache->streams.stream[op->stream].seq;
     if (timed)
         stall_end(&cache->stall, handle);
     return error;
+}
+
+/* It is going to be submitted, and uses the segment's slots. */
+static void slots_pin(struct segment *segment, unsigned access)
+{
+    segment->slot_pins++;
+    for (unsigned run = 0; run < segment->runs && access & CACHE_WRITE; run++)
+        if (segment->slot[run])
+            verify_forget(segment->slot[run]);
+}
+
+/* It was. */
+static void slots_used(struct segment *segment, unsigned access, unsigned stream, uint64_t seq)
+{
+    for (unsigned run = 0; run < segment->runs; run++)
+        if (segment->slot[run])
+            edges_add(access & CACHE_WRITE ? &segment->slot[run]->written : &segment->slot[run]->read, stream,
+                      seq);
 }
 
 static void op_note_contents(struct cache *cache, struct cache_op *op)
@@ -286,11 +306,8 @@ int op_begin_placed(struct cache *cache, struct cache_op *op)
     }
     op_note_contents(cache, op);
     for (unsigned i = 0; i < op->count; i++)
-        if (op->touched[i].in_slot || op->touched[i].linked) {
-            op->touched[i].segment->slot_pins++;
-            if (op->touched[i].access & CACHE_WRITE)
-                verify_forget(op->touched[i].segment->slot);
-        }
+        if (op->touched[i].in_slot || op->touched[i].linked)
+            slots_pin(op->touched[i].segment, op->touched[i].access);
     cache->statistics.linked_operations += linked;
     cache->in_flight++;
     if (op->open)
@@ -397,10 +414,8 @@ void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted)
 
             if (!op->touched[i].in_slot)
                 segment_used(segment, op->stream, seq);
-            if ((op->touched[i].in_slot || op->touched[i].linked) && segment->slot)
-                edges_add(op->touched[i].access & CACHE_WRITE ? &segment->slot->written
-                                                              : &segment->slot->read,
-                          op->stream, seq);
+            if (op->touched[i].in_slot || op->touched[i].linked)
+                slots_used(segment, op->touched[i].access, op->stream, seq);
         }
         /* An event is a convenience here: without it, a later wait covers more than it must. */
         if (cache->record_always || stream->key.thread ||

@@ -40,7 +40,7 @@ void residency_contents(struct cache *cache, struct segment *segment)
     cache->policy.type->insert(&cache->policy, segment);
 }
 
-/* Bytes of its contents that are in the slot alone. */
+/* Bytes of its contents that are in slots alone. */
 static uint64_t spilled(const struct cache *cache, const struct segment *segment)
 {
     return segment->state == SEGMENT_EMPTY ? 0
@@ -57,10 +57,8 @@ void residency_forget(struct cache *cache, struct segment *segment)
     segment->state = SEGMENT_EMPTY;
     segment->leaving = false;
     segment->version++;
-    if (segment->slot && !segment->linked_pieces) { /* else it is kept until the address leads elsewhere */
-        slots_give(&cache->slots, segment->slot);
-        segment->slot = NULL;
-    }
+    if (!segment->linked_pieces) /* else they are kept until the address leads elsewhere */
+        room_slots_give(cache, segment);
     for (unsigned i = 0; i < segment->pieces; i++)
         frames |= segment->piece[i].frame != NULL;
     if (frames)
@@ -154,36 +152,22 @@ int residency_strip(struct cache *cache, struct segment *segment, struct need *n
     return 0;
 }
 
-/*
- * The job's own copies share the engines, which go on to another stream only between copies. So none of ours
- * is longer than this: a millisecond or two on the links there are, of which what starting a copy costs is a
- * thousandth.
- */
-enum { COPY_MOST = 64 << 20 };
-
-/* Copies pieces [first, end), which are mapped: through the segment's own address, which keeps its mapping
- * until the copies have completed (they are one of the segment's edges). */
+/* Copies pieces [first, end) of one slot, which are mapped: through the segment's own address, which keeps
+ * its mapping until the copy has completed (it is one of the segment's edges). */
 static int copy_run(struct cache *cache, const struct segment *segment, unsigned first, unsigned end,
                     bool out)
 {
     const struct cache_observer *observer = cache->config.observer;
-    const struct device_ops *ops = cache->ops;
-    uint64_t offset = segment->piece[first].offset, size = (end - first) * cache->frames.size;
-    uint64_t slot = (uint64_t)(uintptr_t)segment->slot->memory + offset;
-    uint64_t address = segment->address + offset;
-
+    uint64_t slot = (uint64_t)(uintptr_t)segment_host(segment, first);
+    uint64_t address = segment->address + segment->piece[first].offset;
+    uint64_t size = (end - first) * cache->frames.size;
     uint64_t stream = cache->streams.stream[out ? STREAM_OUT : STREAM_IN].key.handle;
     int error = 0;
 
-    if (!out && cache->config.mutation == CACHE_MUTATION_SKIP_COPY_IN)
-        size = 0;
     if (observer && observer->copy_begin)
         observer->copy_begin(observer->ctx, stream, !out, address, size);
-    for (uint64_t done = 0, step; done < size && !error; done += step) {
-        step = size - done < COPY_MOST ? size - done : COPY_MOST;
-        error =
-            ops->copy(ops->ctx, stream, (out ? slot : address) + done, (out ? address : slot) + done, step);
-    }
+    if (out || cache->config.mutation != CACHE_MUTATION_SKIP_COPY_IN)
+        error = cache->ops->copy(cache->ops->ctx, stream, out ? slot : address, out ? address : slot, size);
     if (observer && observer->copy_end)
         observer->copy_end(observer->ctx, stream, !error);
     for (unsigned i = first; i < end && !error; i++)
@@ -199,7 +183,7 @@ static bool copied(const struct segment *segment, const struct binding *binding,
     return binding->frame && !binding->filled;
 }
 
-/* The pieces of the range that are to be copied; adjacent ones together. */
+/* The pieces of the range that are to be copied; adjacent ones together, as far as a slot goes. */
 static int copy_pieces(struct cache *cache, struct segment *segment, unsigned first, unsigned count, bool out)
 {
     int error = 0;
@@ -208,7 +192,8 @@ static int copy_pieces(struct cache *cache, struct segment *segment, unsigned fi
         end = i + 1;
         if (!copied(segment, &segment->piece[i], out))
             continue;
-        while (end < first + count && copied(segment, &segment->piece[end], out))
+        while (end < first + count && end < segment_run_end(segment, i) &&
+               copied(segment, &segment->piece[end], out))
             end++;
         error = copy_run(cache, segment, i, end, out);
         *(out ? &cache->statistics.bytes_out : &cache->statistics.bytes_in) +=
@@ -227,10 +212,12 @@ static void edges_set(struct edges *edges, unsigned stream, uint64_t seq)
     edges_add(edges, stream, seq);
 }
 
+/* Of pieces of one run. */
 static int copy_out(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
                     struct need *need)
 {
     struct stream *out = &cache->streams.stream[STREAM_OUT];
+    struct slot *slot = segment_slot(segment, first);
     struct edges edges = segment_edges(segment);
     int error = segment_map(&cache->segments, segment, first, count, &need->event);
 
@@ -240,14 +227,14 @@ static int copy_out(struct cache *cache, struct segment *segment, unsigned first
     }
     if (error)
         return error;
-    edges_merge(&edges, &segment->slot->written);
-    edges_merge(&edges, &segment->slot->read);
+    edges_merge(&edges, &slot->written);
+    edges_merge(&edges, &slot->read);
     error = stream_wait_edges(&cache->streams, STREAM_OUT, &edges);
     if (error)
         return error;
     error = copy_pieces(cache, segment, first, count, true);
-    edges_set(&segment->slot->written, STREAM_OUT, out->seq);
-    edges_clear(&segment->slot->read);
+    edges_set(&slot->written, STREAM_OUT, out->seq);
+    edges_clear(&slot->read);
     edges_add(&segment->ready, STREAM_OUT, out->seq); /* its address and frames are in use until then */
     if (error)
         return error;
@@ -266,15 +253,15 @@ static bool range_dirty(const struct segment *segment, unsigned first, unsigned 
     return false;
 }
 
-int residency_evict(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
-                    struct need *need, struct cache_failure *failure)
+/* Pieces of one run; what has no frame is left out. */
+static int evict_run(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
+                     struct need *need, struct cache_failure *failure)
 {
-    bool dirty = range_dirty(segment, first, count);
     struct edges edges;
     int error;
 
-    if (dirty) {
-        error = residency_slot(cache, segment, need, failure);
+    if (range_dirty(segment, first, count)) {
+        error = room_slot(cache, segment, first, need, failure);
         if (error)
             return error;
         error = copy_out(cache, segment, first, count, need);
@@ -298,10 +285,37 @@ int residency_evict(struct cache *cache, struct segment *segment, unsigned first
     }
     cache->spilled_bytes += spilled(cache, segment);
     statistics_peak(&cache->statistics.peak_spilled_bytes, cache->spilled_bytes);
-    cache->statistics.evictions++;
-    if (!dirty)
-        cache->statistics.clean_evictions++;
     return 0;
+}
+
+static bool any_frame(const struct segment *segment, unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++)
+        if (segment->piece[i].frame)
+            return true;
+    return false;
+}
+
+int residency_evict(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
+                    struct need *need, struct cache_failure *failure)
+{
+    unsigned last = first + count, moved = 0;
+    bool dirty = false;
+    int error = 0;
+
+    for (unsigned i = first, end; i < last && !error; i = end) {
+        end = segment_run_end(segment, i) < last ? segment_run_end(segment, i) : last;
+        if (!any_frame(segment, i, end))
+            continue;
+        dirty |= range_dirty(segment, i, end - i);
+        error = evict_run(cache, segment, i, end - i, need, failure);
+        moved += !error;
+    }
+    if (moved) {
+        cache->statistics.evictions++;
+        cache->statistics.clean_evictions += !dirty;
+    }
+    return error == -ENOMEM && moved ? 0 : error;
 }
 
 int residency_evict_some(struct cache *cache, struct segment *segment, unsigned wanted, struct need *need,
@@ -314,9 +328,18 @@ int residency_evict_some(struct cache *cache, struct segment *segment, unsigned 
     return residency_evict(cache, segment, first, segment->pieces - first, need, failure);
 }
 
+/* The first piece from `first' on that is to be copied in; `end': there is none before it. */
+static unsigned next_in(const struct segment *segment, unsigned first, unsigned end)
+{
+    while (first < end && !copied(segment, &segment->piece[first], false))
+        first++;
+    return first;
+}
+
+/* Of a piece that is to be copied in. */
 static void flip_slot_bit(struct cache *cache, struct segment *segment, unsigned first)
 {
-    struct edges edges = segment->slot->written;
+    struct edges edges = segment_slot(segment, first)->written;
     uint64_t begin = segment->piece[first].offset, used = segment->items * segment->item_size - begin;
     uint64_t event;
     int error;
@@ -326,28 +349,34 @@ static void flip_slot_bit(struct cache *cache, struct segment *segment, unsigned
     /* Another place each time, so that a second flip does not undo the first. */
     if (used > cache->frames.size)
         used = cache->frames.size;
-    ((unsigned char *)segment->slot->memory)[begin + 64 * cache->statistics.fills % used] ^= 1;
+    segment_host(segment, first)[64 * cache->statistics.fills % used] ^= 1;
 }
 
 static int copy_in(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
                    const struct edges *frames)
 {
     struct edges edges = *frames;
+    uint64_t seq;
     int error;
 
-    edges_merge(&edges, &segment->slot->written);
+    for (unsigned i = first; (i = next_in(segment, i, first + count)) < first + count;
+         i = segment_run_end(segment, i))
+        edges_merge(&edges, &segment_slot(segment, i)->written);
     error = stream_wait_edges(&cache->streams, STREAM_IN, &edges);
     if (error)
         return error;
     if (cache->config.mutation == CACHE_MUTATION_FLIP_SLOT_BIT)
-        flip_slot_bit(cache, segment, first);
+        flip_slot_bit(cache, segment, next_in(segment, first, first + count));
     error = copy_pieces(cache, segment, first, count, false);
-    edges_add(&segment->slot->read, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
+    seq = cache->streams.stream[STREAM_IN].seq;
+    for (unsigned i = first; (i = next_in(segment, i, first + count)) < first + count;
+         i = segment_run_end(segment, i))
+        edges_add(&segment_slot(segment, i)->read, STREAM_IN, seq);
     /* Half queued as well: its address is not to be bound anew before. */
-    edges_add(&segment->ready, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
+    edges_add(&segment->ready, STREAM_IN, seq);
     for (unsigned i = first; error && i < first + count; i++) /* a copy half queued still writes the frames */
         if (segment->piece[i].frame && !segment->piece[i].filled)
-            edges_add(&segment->piece[i].frame->edges, STREAM_IN, cache->streams.stream[STREAM_IN].seq);
+            edges_add(&segment->piece[i].frame->edges, STREAM_IN, seq);
     if (error)
         return error;
     (void)stream_record(&cache->streams, STREAM_IN);

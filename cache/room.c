@@ -1,13 +1,10 @@
 /*
- * room.c - where frames and slots come from when there are no free ones.
+ * room.c - where frames come from when there are no free ones.
  */
 #include "cache/room.h"
 #include "cache/home.h"
-#include "cache/linked.h"
 #include <errno.h>
 #include <utlist.h>
-
-enum { STALE_CANDIDATES = 1024 }; /* segments that are looked at for a slot that nobody needs */
 
 void cache_failure_fill(struct cache *cache, struct cache_failure *failure, enum cache_tier tier,
                         uint64_t asked)
@@ -18,123 +15,6 @@ void cache_failure_fill(struct cache *cache, struct cache_failure *failure, enum
                                       .hbm_outside = cache->frames.outside,
                                       .host_limit = cache->slots.limit,
                                       .host_used = cache->slots.used};
-}
-
-/* It has a slot that it does not need just now: its frames have the contents, and it is not on its way out,
- * which whoever waits for that would have to begin again, and take the slot back: for ever. */
-static bool slot_to_spare(const struct segment *segment)
-{
-    return segment->slot && !segment->slot_pins && segment->filled &&
-           !(segment->leaving && policy_movable(segment));
-}
-
-/* Whether there would be room for a slot if all that can be spared were given up. Else none should be: what
- * was clean would have to be copied out once more. */
-static bool slots_suffice(const struct cache *cache, uint64_t size)
-{
-    uint64_t used = cache->slots.used;
-    struct segment *segment;
-
-    DL_FOREACH(cache->policy.list, segment)
-    if (slot_to_spare(segment))
-        used -= segment->slot->size;
-    return used + size <= cache->slots.limit;
-}
-
-/* The first that can be spared. */
-static bool steal_slot(struct cache *cache)
-{
-    struct segment *segment;
-
-    DL_FOREACH(cache->policy.list, segment)
-    {
-        if (!slot_to_spare(segment))
-            continue;
-        slots_give(&cache->slots, segment->slot);
-        segment->slot = NULL;
-        segment->version++;
-        return true;
-    }
-    return false;
-}
-
-/* Nothing in its slot is what it was when it came from there. */
-static bool slot_stale(const struct segment *segment)
-{
-    for (unsigned i = 0; i < segment->pieces; i++)
-        if (segment->piece[i].clean_version == segment->version)
-            return false;
-    return true;
-}
-
-/*
- * A slot of the size whose contents are worth nothing, and that nothing queued uses, from somebody whose
- * frames have the contents: pinning another would take long, and memory that the machine may want. The least
- * recently used come first. NULL: none was found.
- */
-static struct slot *slot_of_another(struct cache *cache, uint64_t size)
-{
-    struct segment *segment;
-    unsigned left = STALE_CANDIDATES;
-
-    DL_FOREACH(cache->policy.list, segment)
-    {
-        struct edges all;
-        uint64_t wait;
-        int error;
-
-        if (!left--)
-            break;
-        if (!slot_to_spare(segment) || segment->slot->size != size || !slot_stale(segment))
-            continue;
-        all = slot_edges(segment->slot);
-        if (!streams_completed(&cache->streams, &all, &wait, &error))
-            continue;
-        slots_give(&cache->slots, segment->slot);
-        segment->slot = NULL;
-        return slots_take(&cache->slots, size);
-    }
-    return NULL;
-}
-
-int residency_slot(struct cache *cache, struct segment *segment, struct need *need,
-                   struct cache_failure *failure)
-{
-    int error;
-
-    if (segment->slot)
-        return 0;
-    segment->slot = slots_take(&cache->slots, segment->size);
-    if (!segment->slot)
-        segment->slot = slot_of_another(cache, segment->size);
-    while (!segment->slot) {
-        error = slots_reserve(&cache->slots, &cache->streams, segment->size, &need->evicted, &need->event);
-        if (error == 0) {
-            need->kind = NEED_SLOT;
-            need->size = segment->size;
-            return -EAGAIN;
-        }
-        if (error == -EBUSY) {
-            need->kind = NEED_EVENT;
-            return -EAGAIN;
-        }
-        if (error != -ENOSPC)
-            return error;
-        error = linked_reclaim(cache, need);
-        if (error && slots_suffice(cache, segment->size) && steal_slot(cache))
-            error = 0;
-        if (error == -ENOENT) {
-            cache_failure_fill(cache, failure, CACHE_TIER_HOST, segment->size);
-            error = -ENOMEM;
-        }
-        if (error)
-            return error;
-        segment->slot = slots_take(&cache->slots, segment->size);
-    }
-    /* Operations of the job's that were done in it for its last owner; copies of ours are among its edges. */
-    edges_merge_of(&segment->ready, &segment->slot->written, ~STREAMS_OWN);
-    edges_merge_of(&segment->ready, &segment->slot->read, ~STREAMS_OWN);
-    return 0;
 }
 
 /* Whose eviction was begun and waits; it is ended before another is begun. NULL: there is none. */
@@ -150,26 +30,15 @@ static struct segment *leaving(struct cache *cache)
     return NULL;
 }
 
-/* Who has a slot already, and pieces in HBM: the least recently used first. NULL: nobody does. */
-static struct segment *with_slot(struct cache *cache)
-{
-    struct segment *segment;
-
-    DL_FOREACH(cache->policy.list, segment)
-    if (segment->slot && segment->filled_pieces && policy_movable(segment) &&
-        !residency_behind(cache, segment))
-        return segment;
-    return NULL;
-}
-
-/* Slots are of whole segments: where there is no room for another, those that have one can give more. */
+/* Where there is no room for another slot, those that have one can give more. */
 static int evict(struct cache *cache, struct segment *victim, unsigned frames, struct need *need,
                  struct cache_failure *failure)
 {
     int error = residency_evict_some(cache, victim, frames, need, failure);
-    struct segment *other = error == -ENOMEM ? with_slot(cache) : NULL;
+    unsigned first, count = frames;
+    struct segment *other = error == -ENOMEM ? room_in_slot(cache, &first, &count) : NULL;
 
-    return other ? residency_evict_some(cache, other, frames, need, failure) : error;
+    return other ? residency_evict(cache, other, first, count, need, failure) : error;
 }
 
 /*

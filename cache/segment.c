@@ -31,12 +31,13 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 }
 
 void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,
-                   uint64_t window_size)
+                   uint64_t window_size, uint64_t slot)
 {
     *segments = (struct segments){.ops = ops,
                                   .frames = frames,
                                   .unit = frames->size,
                                   .unit_shift = (unsigned)__builtin_ctzll(frames->size),
+                                  .run = slot > frames->size ? (unsigned)(slot / frames->size) : 1,
                                   .window_size = window_size};
 }
 
@@ -174,12 +175,14 @@ static struct segment *segment_make(struct segments *segments, struct size_class
 {
     uint64_t size = round_up(items * class->item_size, segments->unit), address;
     unsigned pieces = (unsigned)(size / segments->unit);
+    unsigned run = pieces < segments->run ? pieces : segments->run, runs = (pieces + run - 1) / run;
     struct segment *segment;
 
     *error = address_take(segments, size, &address);
     if (*error)
         return NULL;
-    segment = arena_take(&segments->records, sizeof *segment + pieces * sizeof segment->piece[0]);
+    segment = arena_take(&segments->records, sizeof *segment + pieces * sizeof segment->piece[0] +
+                                                 runs * sizeof segment->slot[0]);
     if (!segment) {
         segments->window[segments->windows - 1].used -= size; /* taken from the end of the last one */
         *error = -ENOMEM;
@@ -192,6 +195,9 @@ static struct segment *segment_make(struct segments *segments, struct size_class
     segment->items = (uint8_t)items;
     segment->small = class->pack > 1 && is_small(segments, class);
     segment->pieces = pieces;
+    segment->slot = (struct slot **)(void *)&segment->piece[pieces]; /* none yet: the arena's are zero */
+    segment->run = run;
+    segment->runs = runs;
     segment->plan_index = UINT32_MAX;
     segment->leaves = UINT64_MAX;
     segment->version = 1; /* no piece is clean */
@@ -487,8 +493,8 @@ int segment_link(struct segments *segments, struct segment *segment, uint64_t *w
             run = i + 1;
             continue;
         }
-        error =
-            ops->map(ops->ctx, segment->address + binding->offset, segments->unit, segment->slot->handles[i]);
+        error = ops->map(ops->ctx, segment->address + binding->offset, segments->unit,
+                         segment_slot(segment, i)->handles[i % segment->run]);
         if (error)
             return error;
         segments->frames->statistics->map_calls++;

@@ -14,10 +14,11 @@
  *
  * States of the contents (all queued work counted as done):
  *   EMPTY     nothing written yet, or everything in it freed: contents are dead (frames may still be there)
- *   RESIDENT  in frames, or some pieces in frames and the others in the slot; clean pieces are in both
- *   SPILLED   in the slot only (frames may be on their way)
- * A piece whose contents are in the slot may be *linked*: its own address is mapped to the slot's handle, and
- * operations reach it over the link (linked.h).
+ *   RESIDENT  in frames, or some pieces in frames and the others in slots; clean pieces are in both
+ *   SPILLED   in slots only (frames may be on their way)
+ * A slot is for a run of pieces, and is there from when one of them first leaves. A piece whose contents are
+ * in its slot may be *linked*: its own address is mapped to the slot's handle, and operations reach it over
+ * the link (linked.h).
  *
  * Called with the cache's lock held.
  */
@@ -47,7 +48,7 @@ struct binding {
     bool accessible;      /* access was set since it was mapped */
     bool filled; /* its contents, if the segment has any, are in the frame or on their way: the segment's
                     edges count, not the frame's */
-    uint64_t clean_version; /* the slot has what the frame has where it is the segment's version */
+    uint64_t clean_version; /* the slot has what the frame has where it is the segment's version; 0: never */
 };
 
 struct size_class {
@@ -87,13 +88,14 @@ struct segment {
     struct edges used_before; /* the job's operations on its frames, less the newest */
     struct edges left;  /* all that was queued on it when a piece last lost its frame: what is queued later
                            uses no piece that has none */
-    unsigned slot_pins; /* operations being submitted that use its slot */
+    unsigned slot_pins; /* operations being submitted that use its slots */
     bool listed_idle;   /* in the list of those with frames but without contents */
     bool behind;        /* while a victim is chosen: its uses stand behind a host function */
     bool leaving;       /* copied out, and waited for to be unmapped; not used since */
     bool small;         /* its items are half a frame at most, and lie side by side: in no plan */
     struct segment *prev, *next; /* the policy's list, or the idle list */
-    struct slot *slot;
+    struct slot **slot;          /* `runs' of them; NULL: none of its pieces has left */
+    unsigned run, runs;          /* pieces of a slot, the last one has what is left; how many slots */
     struct size_class *size_class;
     uint64_t next_use;     /* position at which it is known or believed to be used next, 0: nothing known */
     struct frame **home;   /* for each piece the frame it should have (home.h), or NULL */
@@ -162,6 +164,29 @@ static inline bool segment_reached(const struct segment *segment)
     return segment->mapped && segment->filled_pieces + segment->linked_pieces == segment->pieces;
 }
 
+/* The slot of a piece, NULL: there is none. */
+static inline struct slot *segment_slot(const struct segment *segment, unsigned piece)
+{
+    return segment->slot[piece / segment->run];
+}
+
+/* The piece behind the last of the run that a piece is in. */
+static inline unsigned segment_run_end(const struct segment *segment, unsigned piece)
+{
+    unsigned end = (piece / segment->run + 1) * segment->run;
+
+    return end < segment->pieces ? end : segment->pieces;
+}
+
+/* Where a piece that has a slot is in host memory. */
+static inline unsigned char *segment_host(const struct segment *segment, unsigned piece)
+{
+    unsigned first = piece - piece % segment->run;
+
+    return (unsigned char *)segment->slot[piece / segment->run]->memory +
+           (segment->piece[piece].offset - segment->piece[first].offset);
+}
+
 enum { SEGMENT_WINDOWS = 8 };
 
 struct window {
@@ -174,6 +199,7 @@ struct segments {
     struct frames *frames;
     uint64_t unit;        /* of a piece and of the address table: a frame's size */
     unsigned unit_shift;  /* unit is a power of two */
+    unsigned run;         /* pieces of a slot at most */
     uint64_t window_size; /* of the next window reserved */
     struct window window[SEGMENT_WINDOWS];
     unsigned windows;
@@ -186,8 +212,9 @@ struct segments {
     uint64_t extra;        /* bytes of segments made so that births have addresses of their own */
 };
 
+/* slot: bytes of one at most, and a frame at least. */
 void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,
-                   uint64_t window_size);
+                   uint64_t window_size, uint64_t slot);
 void segments_destroy(struct segments *segments);
 
 /* The bytes of HBM that segments of small items have: not for plans to give to others. */
@@ -225,7 +252,7 @@ int segment_map(struct segments *segments, struct segment *segment, unsigned fir
                 uint64_t *wait);
 /* Unmaps them from frames; the caller knows that their uses have completed. */
 int segment_unmap(struct segments *segments, struct segment *segment, unsigned first, unsigned count);
-/* Maps the pieces that have no frame to the slot's handles. -EBUSY: *wait must complete first. */
+/* Maps the pieces that have no frame to their slots' handles. -EBUSY: *wait must complete first. */
 int segment_link(struct segments *segments, struct segment *segment, uint64_t *wait);
 /* Unmaps all that is linked; the caller knows that its uses have completed. */
 int segment_unlink(struct segments *segments, struct segment *segment);

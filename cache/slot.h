@@ -1,8 +1,9 @@
 /*
- * slot.h - the host tier: pinned memory, one slot for one segment, pooled by size, within an exact limit.
+ * slot.h - the host tier: pinned memory, one slot for a run of a segment's pieces (segment.h), pooled by
+ * size, within an exact limit.
  *
- * Where the driver has it, a slot is made of handles, one for each piece of its segment, so that a piece's
- * own address can be mapped to where its contents are (linked.h).
+ * Where the driver has it, a slot is made of handles, one for each of the pieces, so that a piece's own
+ * address can be mapped to where its contents are (linked.h).
  *
  * Called with the cache's lock held, except slots_make, which pins memory and is called without it.
  */
@@ -11,6 +12,14 @@
 
 #include "cache/stream.h"
 #include "cache/verify.h"
+
+/*
+ * No slot is longer, and so no copy between HBM and the host: what is side by side in two slots is not in
+ * memory. The job's own copies share the engines, which go on to another stream only between copies: this is
+ * a millisecond or two on the links there are, of which what starting a copy costs is a thousandth. Longer
+ * ones would pin more for who moves a few pieces only.
+ */
+enum { SLOT_MOST = 64 << 20 };
 
 struct slot {
     void *memory;

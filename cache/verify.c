@@ -94,13 +94,13 @@ int verify_piece(struct verify *verify, uint64_t stream, const struct segment *s
 
     if (!verify->scratch[out])
         return 0;
-    sum = sum_of(segment->slot, unit, piece);
+    sum = sum_of(segment_slot(segment, piece), unit, piece % segment->run);
     check = sum ? malloc(sizeof *check) : NULL;
     if (!check)
         return -ENOMEM;
     *check = (struct check){.verify = verify,
                             .scratch = verify->scratch[out],
-                            .slot = (char *)segment->slot->memory + segment->piece[piece].offset,
+                            .slot = segment_host(segment, piece),
                             .sum = sum,
                             .known = sum->known,
                             .piece = {.piece_size = unit, .out = out}};

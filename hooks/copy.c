@@ -27,8 +27,9 @@ struct copy {
     CUstream stream;
     bool per_thread, blocking;
     bool in_slot;
-    bool waits; /* for its end, whatever the driver would: sync_memops.h */
-    bool held;  /* for later: nothing is left to do now */
+    bool queued; /* a part of it, in a slot: what is submitted is in the stream whatever comes of the rest */
+    bool waits;  /* for its end, whatever the driver would: sync_memops.h */
+    bool held;   /* for later: nothing is left to do now */
     struct operation operation;
 };
 
@@ -77,7 +78,7 @@ static CUresult copy_begin(struct copy *copy)
     count_add(copies, 1);
     report_tick();
     live_tick();
-    copy->in_slot = copy->held = false;
+    copy->in_slot = copy->queued = copy->held = false;
     operation_none(&copy->operation);
     copy->waits = copy->blocking && (sync_memops_of(copy->dst) || sync_memops_of(copy->src));
     if (!gpu_at(0))
@@ -108,8 +109,8 @@ static CUresult copy_begin(struct copy *copy)
     else if (!copy->blocking && gpu_of_address(copy->dst) && gpu_of_address(copy->src))
         window_alone(touches.gpu, &touches);
     error = cache_copy_begin(touches.gpu->cache, &copy->operation.op,
-                             stream_key_of(copy->stream, copy->per_thread), &copy->dst, &copy->src,
-                             copy->size, &copy->in_slot);
+                             stream_key_of(copy->stream, copy->per_thread), copy->dst, copy->src, copy->size,
+                             &copy->in_slot);
     gpu_leave(entered);
     if (error == -ENOMEM)
         operation_explain(touches.gpu, &copy->operation.op.failure, "copy");
@@ -123,11 +124,30 @@ static CUresult copy_begin(struct copy *copy)
     return status;
 }
 
-static CUresult copy_in_slot(const struct copy *copy)
+/* What is side by side at the job's addresses may not be in slots. */
+static CUresult copy_in_slot(struct copy *copy)
 {
     CUstream stream = copy->per_thread && !copy->stream ? CU_STREAM_PER_THREAD : copy->stream;
-    CUresult status = hbmspill_real.cuMemcpyAsync(copy->dst, copy->src, copy->size, stream);
+    struct gpu *gpu = copy->operation.gpu;
+    uint64_t done = 0, dst, src, part, first_dst = copy->dst, first_src = copy->src;
+    CUresult status;
 
+    do {
+        dst = copy->dst + done;
+        src = copy->src + done;
+        part = copy->size - done;
+        status = gpu_result(gpu, cache_copy_part(gpu->cache, &copy->operation.op, &dst, &src, &part));
+        if (status == CUDA_SUCCESS)
+            status = hbmspill_real.cuMemcpyAsync(dst, src, part, stream);
+        copy->queued |= status == CUDA_SUCCESS;
+        if (!done) {
+            first_dst = dst;
+            first_src = src;
+        }
+        done += part;
+    } while (status == CUDA_SUCCESS && done < copy->size);
+    copy->dst = first_dst; /* what is counted is where it went */
+    copy->src = first_src;
     if (status == CUDA_SUCCESS && copy->blocking)
         status = hbmspill_real.cuStreamSynchronize(stream);
     return status;
@@ -135,7 +155,7 @@ static CUresult copy_in_slot(const struct copy *copy)
 
 static CUresult copy_end(struct copy *copy, CUresult status)
 {
-    operation_end(&copy->operation, status);
+    operation_end(&copy->operation, copy->queued ? CUDA_SUCCESS : status);
     if (status == CUDA_SUCCESS)
         copy_count(copy);
     return sync_memops_finish(copy->waits, copy->per_thread, status);

@@ -262,6 +262,7 @@ static struct gpu *make(CUdevice device)
                                   .verify = options->verify == 1,
                                   .mismatch = costs_mismatch,
                                   .mutation = mutation(options->test_mutation.text),
+                                  .slot_most = options->test_slot,
                                   .follow = options->plan.kind != PLAN_OFF,
                                   .planner = planner_get()};
     size_t granularity, free_bytes, total;

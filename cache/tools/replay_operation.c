@@ -192,7 +192,7 @@ int replay_submit_one(struct replay *replay, const struct tape_event *event,
 int replay_copy_now(struct replay *replay, const struct tape_event *event)
 {
     const struct tape_touch *touches = &replay->tape->touches[event->first];
-    uint64_t dst = 0, src = 0, dst_before, src_before;
+    uint64_t dst = 0, src = 0, dst_before, src_before, size = replay_scaled(replay->config, event->size);
     struct cache_op op;
     uint32_t held;
     bool in_slot = false;
@@ -214,11 +214,13 @@ int replay_copy_now(struct replay *replay, const struct tape_event *event)
     replay->touch_count = held;
     dst_before = dst;
     src_before = src;
-    error = cache_copy_begin(replay->cache, &op, replay_key_of(replay, event->stream), &dst, &src,
-                             replay_scaled(replay->config, event->size), &in_slot);
+    error =
+        cache_copy_begin(replay->cache, &op, replay_key_of(replay, event->stream), dst, src, size, &in_slot);
     if (error)
         return fail(replay, error, &op.failure, "a copy");
-    error = forward(replay, event, dst != dst_before, src != src_before);
+    error = cache_copy_part(replay->cache, &op, &dst, &src, &size); /* where the first is, all are */
+    if (!error)
+        error = forward(replay, event, dst != dst_before, src != src_before);
     cache_op_end(replay->cache, &op, true);
     if (!error && event->blocking && !simulation_drain(replay->simulation, replay->streams[event->stream]))
         error = -EIO;

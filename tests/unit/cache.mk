@@ -20,6 +20,12 @@ TESTS += %D%/test_leaving
 %C%_test_leaving_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_leaving_LDADD = cache/libcache.la $(CHECK_LIBS)
 
+check_PROGRAMS += %D%/test_slots
+TESTS += %D%/test_slots
+%C%_test_slots_SOURCES = %D%/test_slots.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
+%C%_test_slots_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+%C%_test_slots_LDADD = cache/libcache.la $(CHECK_LIBS)
+
 check_PROGRAMS += %D%/test_rebinding
 TESTS += %D%/test_rebinding
 %C%_test_rebinding_SOURCES = %D%/test_rebinding.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h

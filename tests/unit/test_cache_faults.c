@@ -127,17 +127,12 @@ static void download(struct array *array)
 {
     static unsigned char bytes[8 * FAKE_GRANULE];
     uint64_t dst = (uint64_t)(uintptr_t)bytes, src = array->address, first;
-    struct cache_op op;
     bool in_slot;
     int error;
 
     if (!array->bytes || !array->value)
         return;
-    error = cache_copy_begin(cache, &op, (struct stream_key){stream, 0}, &dst, &src, array->bytes, &in_slot);
-    if (!error) {
-        error = fake.ops.copy(&fake, stream, dst, src, array->bytes);
-        cache_op_end(cache, &op, error == 0);
-    }
+    error = fake_cache_copy(&fake, cache, stream, dst, src, array->bytes, &in_slot);
     refused += error != 0;
     ck_assert(fake_drain(&fake));
     memcpy(&first, bytes, sizeof first);

@@ -95,89 +95,6 @@ START_TEST(order_of_use_is_known_when_memory_becomes_short)
 }
 END_TEST
 
-/*
- * Buffers that are written whenever they are used take turns in HBM: no more is pinned than what is out at
- * once, and one to go out before another has come in; but of what is only read the copy is kept.
- */
-START_TEST(slots_worth_nothing_are_used_again)
-{
-    enum { FIT = 8, ALL = 10, ROUNDS = 5 };
-
-    for (unsigned written = 0; written < 2; written++) {
-        const struct statistics *statistics;
-        uint64_t stream, at[ALL];
-
-        start(FIT * FAKE_GRANULE, 1);
-        statistics = cache_statistics(cache);
-        stream = fake_stream(&fake);
-        for (unsigned i = 0; i < ALL; i++)
-            at[i] = allocate(FAKE_GRANULE);
-        for (unsigned k = 0; k < ROUNDS * ALL; k++) {
-            unsigned i = k % ALL;
-            struct cache_touch touch = {at[i], written || k < ALL ? CACHE_READ | CACHE_WRITE : CACHE_READ};
-            uint64_t expect = k < ALL ? 0 : written ? k + 1 - ALL : i + 1;
-            struct cache_op op;
-
-            ck_assert_int_eq(cache_op_begin(cache, &op, (struct stream_key){stream, 0}, &touch, 1), 0);
-            forward(&op, stream, at[i], expect, written || k < ALL ? k + 1 : 0);
-            ck_assert(fake_drain(&fake));
-        }
-        ck_assert_uint_eq(fake.mismatches, 0);
-        ck_assert_uint_ge(statistics->evictions, (ROUNDS - 1) * ALL);
-        if (written) {
-            ck_assert_uint_le(statistics->peak_host_bytes, (ALL - FIT + 1) * FAKE_GRANULE);
-        } else {
-            ck_assert_uint_eq(statistics->bytes_out, ALL * FAKE_GRANULE);
-            ck_assert_uint_eq(statistics->peak_host_bytes, ALL * FAKE_GRANULE);
-        }
-        stop();
-    }
-}
-END_TEST
-
-/*
- * Slots are of whole segments, and what has a piece of its contents in one keeps others from having any: then
- * it gives more pieces, though it was used last.
- */
-START_TEST(who_has_a_slot_gives_more)
-{
-    struct cache_failure failure;
-    struct segment *segment;
-    uint64_t stream, a, b, small[3];
-    struct need need;
-
-    start(8 * FAKE_GRANULE, 1);
-    cache->slots.limit = 4 * FAKE_GRANULE;
-    stream = fake_stream(&fake);
-    a = allocate(4 * FAKE_GRANULE);
-    b = allocate(4 * FAKE_GRANULE);
-    for (unsigned i = 0; i < 3; i++)
-        small[i] = allocate(FAKE_GRANULE);
-    launch(stream, b, 0, 1);
-    launch(stream, a, 0, 2);
-    ck_assert(fake_drain(&fake));
-    segment = segments_find(&cache->segments, a);
-    pthread_mutex_lock(&cache->lock);
-    policy_order(&cache->policy);
-    while (residency_evict(cache, segment, 0, 1, &need, &failure) == -EAGAIN)
-        ck_assert_int_eq(cache_satisfy(cache, &need), 0);
-    pthread_mutex_unlock(&cache->lock);
-    for (unsigned i = 0; i < 3; i++)
-        launch(stream, small[i], 0, 3 + i);
-    ck_assert_uint_eq(segment->filled_pieces, 1);
-    ck_assert_uint_eq(segments_find(&cache->segments, b)->filled_pieces, 4);
-    for (unsigned i = 0; i < 3; i++) {
-        launch(stream, small[i], 3 + i, 0);
-        ck_assert_int_eq(cache_free(cache, small[i], &(struct stream_key){stream, 0}), 0);
-    }
-    launch(stream, a, 2, 0);
-    launch(stream, b, 1, 0);
-    ck_assert(fake_drain(&fake));
-    ck_assert_uint_eq(fake.mismatches, 0);
-    stop();
-}
-END_TEST
-
 /* What was used in one stream, then in another, is used in both. */
 START_TEST(uses_in_several_streams_all_count)
 {
@@ -351,73 +268,6 @@ START_TEST(a_lock_that_is_held_is_noticed)
 }
 END_TEST
 
-/* Data that goes to the slot of memory that is freed has still to come there when the slot is used again. */
-START_TEST(slot_with_a_copy_of_its_last_owner_to_come)
-{
-    static unsigned char data[640 * KIB];
-
-    for (uint64_t seed = 1; seed <= 100; seed++) {
-        uint64_t one, two, a, b, c, dst, src = (uint64_t)(uintptr_t)data;
-        struct cache_op op;
-        bool in_slot;
-
-        start(1 * MIB, seed);
-        one = fake_stream(&fake);
-        two = fake_stream(&fake);
-        a = allocate(640 * KIB);
-        b = dst = allocate(640 * KIB);
-        launch(one, a, 0, 7);
-        ck_assert_int_eq(
-            cache_copy_begin(cache, &op, (struct stream_key){two, 0}, &dst, &src, 640 * KIB, &in_slot), 0);
-        ck_assert(in_slot);
-        ck_assert_int_eq(fake.ops.copy(&fake, two, dst, src, 640 * KIB), 0);
-        cache_op_end(cache, &op, true);
-        ck_assert_int_eq(cache_free(cache, b, &(struct stream_key){two, 0}), 0);
-        c = allocate(1 * MIB);
-        launch(one, c, 0, 8); /* a leaves for the slot */
-        launch(one, a, 7, 0);
-        fake_run(&fake, 1000); /* at random */
-        ck_assert(fake_drain(&fake));
-        ck_assert_uint_eq(fake.mismatches, 0);
-        stop();
-    }
-}
-END_TEST
-
-/* And what is brought in for the last operation of freed memory has still to be read when the slot is. */
-START_TEST(slot_that_is_still_to_be_read_for_its_last_owner)
-{
-    static unsigned char data[640 * KIB];
-
-    for (uint64_t seed = 1; seed <= 100; seed++) {
-        uint64_t one, two, a, c, dst, src = (uint64_t)(uintptr_t)data;
-        struct cache_op op;
-        bool in_slot;
-
-        start(1 * MIB, seed);
-        one = fake_stream(&fake);
-        two = fake_stream(&fake);
-        a = allocate(640 * KIB);
-        dst = allocate(640 * KIB);
-        c = allocate(1 * MIB);
-        launch(one, a, 0, 7);
-        launch(one, c, 0, 8);
-        launch(one, a, 7, 0);
-        ck_assert_int_eq(cache_free(cache, a, &(struct stream_key){one, 0}), 0);
-        launch(one, c, 8, 0);
-        ck_assert_int_eq(
-            cache_copy_begin(cache, &op, (struct stream_key){two, 0}, &dst, &src, 640 * KIB, &in_slot), 0);
-        ck_assert(in_slot);
-        ck_assert_int_eq(fake.ops.copy(&fake, two, dst, src, 640 * KIB), 0);
-        cache_op_end(cache, &op, true);
-        fake_run(&fake, 1000);
-        ck_assert(fake_drain(&fake));
-        ck_assert_uint_eq(fake.mismatches, 0);
-        stop();
-    }
-}
-END_TEST
-
 /* A new owner comes after the uses of the old one, and after its free where the job ordered that itself. */
 START_TEST(reuse_comes_after_uses_and_free)
 {
@@ -541,16 +391,12 @@ int main(void)
     int failed;
 
     tcase_add_test(rare, order_of_use_is_known_when_memory_becomes_short);
-    tcase_add_test(rare, slots_worth_nothing_are_used_again);
-    tcase_add_test(rare, who_has_a_slot_gives_more);
     tcase_add_test(rare, uses_in_several_streams_all_count);
     tcase_add_test(rare, streams_change_during_an_operation);
     tcase_add_test(rare, all_streams_in_use);
     tcase_add_test(rare, freed_memory_is_not_fixed);
     tcase_add_test(rare, a_lock_that_is_held_is_noticed);
     tcase_add_loop_test(rare, failures_are_explained, 0, 2);
-    tcase_add_test(rare, slot_with_a_copy_of_its_last_owner_to_come);
-    tcase_add_test(rare, slot_that_is_still_to_be_read_for_its_last_owner);
     tcase_add_test(rare, reuse_comes_after_uses_and_free);
     tcase_add_test(rare, early_start_behind_a_wait);
     tcase_add_test(rare, early_start_in_memory_that_had_another_owner);

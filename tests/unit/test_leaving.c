@@ -117,7 +117,7 @@ START_TEST(what_is_leaving_keeps_its_slot)
     ck_assert_int_eq(launch(other, 0, 2), 0);
     evict_half(one);
     ck_assert_int_eq(evict(other, &need), -ENOMEM);
-    ck_assert_ptr_nonnull(segment_of(one)->slot);
+    ck_assert_ptr_nonnull(segment_slot(segment_of(one), 0));
     fake_cache_stop(&fake, cache);
 }
 END_TEST
@@ -158,7 +158,7 @@ START_TEST(what_was_used_again_is_not_leaving)
     evict_half(one);
     ck_assert_int_eq(launch(one, 1, 3), 0);
     evict_half(other);
-    ck_assert_ptr_null(segment_of(one)->slot);
+    ck_assert_ptr_null(segment_slot(segment_of(one), 0));
     ck_assert_int_eq(launch(other, 2, 0), 0);
     ck_assert_int_eq(launch(one, 3, 0), 0);
     fake_cache_stop(&fake, cache);

@@ -33,6 +33,7 @@ static void start(uint64_t frames, uint64_t host, bool strict, uint64_t seed)
                                   .hbm_limit = frames * FRAME,
                                   .host_limit = host * FRAME,
                                   .policy = (enum cache_policy)(seed % 3),
+                                  .slot_most = seed / 2 % 4 * FRAME,
                                   .strict = strict};
 
     value = 0;
@@ -102,17 +103,12 @@ static int operate(struct side *side, unsigned first, unsigned count, bool open)
 
 static void copy(struct side *side, const struct buffer *from, struct buffer *to)
 {
-    uint64_t dst = to->address, src = from->address;
-    struct cache_op op;
     bool in_slot;
 
     if (!from->bytes || from->bytes != to->bytes || from == to || !from->value)
         return;
     ck_assert_int_eq(
-        cache_copy_begin(cache, &op, (struct stream_key){side->stream, 0}, &dst, &src, to->bytes, &in_slot),
-        0);
-    ck_assert_int_eq(fake.ops.copy(&fake, side->stream, dst, src, to->bytes), 0);
-    cache_op_end(cache, &op, true);
+        fake_cache_copy(&fake, cache, side->stream, to->address, from->address, to->bytes, &in_slot), 0);
     to->value = from->value;
 }
 
@@ -323,6 +319,31 @@ START_TEST(a_slot_is_still_copied_into)
 }
 END_TEST
 
+/* The same where it takes two, each with a last owner of its own: only what the second has is still to come.
+ */
+START_TEST(one_slot_of_two_is_still_copied_into)
+{
+    uint64_t gate;
+
+    start(4, 8, false, 3); /* slots of a frame */
+    for (unsigned i = 0; i < 2; i++)
+        make(&one.buffer[i], FRAME);
+    ck_assert_int_eq(operate(&one, 0, 1, false), 0);
+    ck_assert_int_eq(cache_record_always(cache, true), 0); /* that can be waited for without the other */
+    gate = gate_shut(one.stream);
+    ck_assert_int_eq(operate(&one, 1, 1, false), 0);
+    ck_assert_int_eq(cache_record_always(cache, false), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        make(&two.buffer[i], 2 * FRAME);
+        ck_assert_int_eq(operate(&two, i, 1, false), 0);
+    }
+    ck_assert_uint_eq(cache_statistics(cache)->evictions, 2);
+    drop(&one, &one.buffer[1 - _i]); /* the next owner gets them in one order or the other */
+    drop(&one, &one.buffer[_i]);
+    linked_beside(gate);
+}
+END_TEST
+
 START_TEST(a_slot_is_still_copied_from)
 {
     uint64_t gate;
@@ -375,6 +396,7 @@ int main(void)
     tcase_add_loop_test(one_case, a_slot_has_had_an_owner, 0, 2);
     tcase_add_loop_test(one_case, a_slot_is_still_read, 0, 2);
     tcase_add_test(one_case, a_slot_is_still_copied_into);
+    tcase_add_loop_test(one_case, one_slot_of_two_is_still_copied_into, 0, 2);
     tcase_add_test(one_case, a_slot_is_still_copied_from);
     tcase_add_test(one_case, unlinked_is_refused);
     suite_add_tcase(suite, one_case);
