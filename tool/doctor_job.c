@@ -111,22 +111,30 @@ static void look_at_preloads(void)
                     others);
 }
 
+/* It starts: what it is linked with is there. */
+static bool planner_starts(const char *path)
+{
+    char command[2 * PATH_MAX + 64];
+
+    snprintf(command, sizeof command, "'%s' --version >/dev/null 2>&1", path);
+    return strchr(path, '\'') || !system(command);
+}
+
 /* As the library looks for it, with the library's own place. */
-static bool has_planner(const char *library)
+static bool has_planner(const char *library, char path[2 * PATH_MAX])
 {
     static const char *const beside[] = {"../bin/", "../cache/tools/"};
     const char *search = getenv("PATH");
-    char path[2 * PATH_MAX];
 
     for (unsigned i = 0; i < sizeof beside / sizeof *beside; i++) {
-        snprintf(path, sizeof path, "%.*s%shbmspill-plan", (int)(strrchr(library, '/') + 1 - library),
+        snprintf(path, 2 * PATH_MAX, "%.*s%shbmspill-plan", (int)(strrchr(library, '/') + 1 - library),
                  library, beside[i]);
         if (!access(path, X_OK))
             return true;
     }
     for (size_t length; search && *search; search += length + (search[length] == ':')) {
         length = strcspn(search, ":");
-        snprintf(path, sizeof path, "%.*s/hbmspill-plan", (int)length, search);
+        snprintf(path, 2 * PATH_MAX, "%.*s/hbmspill-plan", (int)length, search);
         if (search[0] == '/' && !access(path, X_OK))
             return true;
     }
@@ -177,13 +185,16 @@ static void look_at_parts(void)
 {
     const struct option_warnings *warnings = options_warnings();
     const bool there = files_are_there();
-    char library[PATH_MAX];
+    char library[PATH_MAX], planner[2 * PATH_MAX];
 
     if (!tool_library(library))
         doctor_find(FINDING_FAULT, "hbmspill", "make install", "libhbmspill.so is not there");
-    else if (!has_planner(library))
+    else if (!has_planner(library, planner))
         doctor_find(FINDING_WARNING, "hbmspill", "make install",
                     "hbmspill-plan is neither beside %s nor on the PATH: plans are greedy ones", library);
+    else if (!planner_starts(planner))
+        doctor_find(FINDING_WARNING, "hbmspill", "install Clp (coinor-libclp1); ldd says what it lacks",
+                    "%s does not start: plans are greedy ones", planner);
     else
         doctor_find(FINDING_GOOD, "hbmspill", NULL, HBMSPILL_VERSION ", %s", library);
     for (unsigned i = 0; i < warnings->count; i++)

@@ -211,7 +211,7 @@ def main():
         pathlib.Path(options.output).write_text(text, encoding="utf-8")
     except OSError as error:
         fail(f"{options.output}: {error.strerror}")
-    print(f"{options.output}: {len(text) / 2**20:.1f} MiB; open it in a browser")
+    print(f"{options.output}: {size(len(text))}; open it in a browser")
     for level, line in words:
         print(f"{ {'good': ' ', 'advice': '>', 'warning': '!'}[level] } {line}")
 

@@ -106,5 +106,5 @@ def of_replay(replay, bound):
     if took > SCHEDULE_LOSES * least:
         found.append(("advice", f"The greedy schedule takes {took / least:.2f} times the bound. HBMSPILL_PLAN=auto (the default) has a better one made beside the job and keeps it for the next start."))
     elif live > hbm:
-        found.append(("good", f"The schedule is within {100 * (took / least - 1):.0f} % of what any can reach (modelled)."))
+        found.append(("good", f"The schedule is within {max(0, round(100 * (took / least - 1)))} % of what any can reach (modelled)."))
     return found
