@@ -70,6 +70,10 @@ struct simulation {
     struct simulation_times marks, watched;
     struct simulation_copy *copies;
     uint32_t copy_count, copy_capacity;
+    struct host_block { /* pinned memory, in order of address; size 0: given back */
+        uint64_t address, size;
+    } * blocks;
+    uint32_t block_count, block_capacity;
     uint64_t next_device, next_host, next_handle;
     uint64_t hbm_used, host_used;
     double stream_stalled, host_waited, driver_time;

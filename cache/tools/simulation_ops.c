@@ -77,20 +77,45 @@ static int sim_set_access(void *ctx, uint64_t address, uint64_t size)
 static int sim_host_alloc(void *ctx, uint64_t size, void **out)
 {
     struct simulation *simulation = ctx;
+    uint32_t count = simulation->block_count;
 
     if (simulation->host_used + size > simulation->config.host)
         return -ENOMEM;
+    if (count == simulation->block_capacity) {
+        uint32_t capacity = count ? 2 * count : 256;
+        struct host_block *grown = realloc(simulation->blocks, capacity * sizeof *grown);
+
+        if (!grown)
+            return -ENOMEM;
+        simulation->blocks = grown;
+        simulation->block_capacity = capacity;
+    }
     simulation->host_used += size;
     cost(simulation, MACHINE_HOST_PIN_BYTE * (double)size);
+    simulation->blocks[simulation->block_count++] = (struct host_block){simulation->next_host, size};
     *out = (void *)(uintptr_t)simulation->next_host; /* an address, nothing behind it */
     simulation->next_host += size;
     return 0;
 }
 
+static int by_address(const void *key, const void *block)
+{
+    uint64_t address = *(const uint64_t *)key, at = ((const struct host_block *)block)->address;
+
+    return address < at ? -1 : address > at;
+}
+
 static int sim_host_free(void *ctx, void *memory)
 {
-    (void)ctx;
-    (void)memory;
+    struct simulation *simulation = ctx;
+    uint64_t address = (uint64_t)(uintptr_t)memory;
+    struct host_block *block =
+        bsearch(&address, simulation->blocks, simulation->block_count, sizeof *block, by_address);
+
+    if (!block || !block->size)
+        return -EINVAL;
+    simulation->host_used -= block->size;
+    block->size = 0;
     return 0;
 }
 
@@ -296,5 +321,6 @@ void simulation_destroy(struct simulation *simulation)
     free(simulation->marks.time);
     free(simulation->watched.time);
     free(simulation->copies);
+    free(simulation->blocks);
     free(simulation);
 }

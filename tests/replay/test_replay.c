@@ -295,6 +295,25 @@ START_TEST(test_engines_share_the_link)
 }
 END_TEST
 
+/* What is pinned is a part of what there is until it is given back. */
+START_TEST(test_host_memory_has_an_end)
+{
+    struct simulation *simulation = device((struct simulation_link){1e9, 1e9, 1e9, 1e9}, NULL, 0);
+    const struct device_ops *ops = simulation_ops(simulation);
+    void *large, *small, *third;
+
+    ck_assert_int_eq(ops->host_alloc(ops->ctx, MIB / 2, &large), 0);
+    ck_assert_int_eq(ops->host_alloc(ops->ctx, MIB / 4, &small), 0);
+    ck_assert_int_eq(ops->host_alloc(ops->ctx, MIB / 2, &third), -ENOMEM);
+    ck_assert_int_eq(ops->host_free(ops->ctx, small), 0);
+    ck_assert_int_eq(ops->host_alloc(ops->ctx, MIB / 2, &third), 0);
+    ck_assert_int_eq(ops->host_alloc(ops->ctx, 1, &small), -ENOMEM);
+    ck_assert_int_eq(ops->host_free(ops->ctx, large), 0);
+    ck_assert_int_eq(ops->host_free(ops->ctx, large), -EINVAL);
+    simulation_destroy(simulation);
+}
+END_TEST
+
 /* An event waited for before it is recorded again is the earlier one. */
 START_TEST(test_waits_are_for_the_record_before)
 {
@@ -385,6 +404,7 @@ int main(void)
     tcase_add_loop_test(all, test_times_repeat, 0, 2);
     tcase_add_test(all, test_what_does_not_fit_is_said);
     tcase_add_test(all, test_engines_share_the_link);
+    tcase_add_test(all, test_host_memory_has_an_end);
     tcase_add_test(all, test_waits_are_for_the_record_before);
     tcase_add_test(all, test_late_copies);
     suite_add_tcase(suite, all);
