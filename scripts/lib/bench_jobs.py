@@ -18,6 +18,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import figures  # noqa: E402
+import progress  # noqa: E402
 import recording  # noqa: E402
 import rows  # noqa: E402
 import runs  # noqa: E402
@@ -99,6 +100,7 @@ class Table:
         self.wanted = wanted_rows(options, jobs)
         self.found = {}
         self.lock = threading.Lock()
+        self.progress = progress.Counter("rows", len(self.wanted))
 
     @property
     def rows(self):
@@ -111,7 +113,9 @@ class Table:
         row, kept = rows.row_of(*one, self.options.slots, self.options.limit)
         with self.lock:
             self.found[one] = row
+            self.progress.clear()
             show_row(row, kept)
+            self.progress.one_more()
             self.write()
 
     def write(self):
@@ -250,6 +254,7 @@ def main():
         table = Table(options, jobs, model)
         show_head()
         table.measure()
+        table.progress.clear()
     except recording.Failed as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
