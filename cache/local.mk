@@ -84,6 +84,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/stream.h \
 	%D%/timing.c \
 	%D%/timing.h \
+	%D%/transfer.c \
+	%D%/transfer.h \
 	%D%/unroll.c \
 	%D%/unroll.h \
 	%D%/verify.c \
