@@ -237,6 +237,51 @@ static int index_colours(struct colouring *out, const struct cycle *cycle, const
     return 0;
 }
 
+static int by_phase(const void *a, const void *b)
+{
+    const struct stay *const *x = a, *const *y = b;
+
+    return (*x)->from < (*y)->from ? -1 : (*x)->from > (*y)->from;
+}
+
+/* Who comes when, by colour. */
+static int index_comes(struct colouring *out, const struct schedule *schedule)
+{
+    const struct stay **stays = malloc((out->stays.count + 1) * sizeof(struct stay *));
+    uint64_t pieces = 0;
+
+    out->comes_first = calloc((size_t)out->colours + 2, sizeof *out->comes_first);
+    for (uint32_t k = 0; k < out->stays.count; k++)
+        pieces += out->stays.stays[k].count;
+    out->comes = malloc((pieces + 1) * sizeof *out->comes);
+    if (!stays || !out->comes_first || !out->comes) {
+        free(stays);
+        return -ENOMEM;
+    }
+    for (uint32_t k = 0; k < out->stays.count; k++)
+        stays[k] = &out->stays.stays[k];
+    if (out->stays.count)
+        qsort(stays, out->stays.count, sizeof(struct stay *), by_phase);
+    for (unsigned pass = 0; pass < 2; pass++) {
+        for (uint32_t k = 0; k < out->stays.count; k++)
+            for (uint32_t i = stays[k]->first; i < stays[k]->first + stays[k]->count; i++) {
+                uint32_t colour = *colouring_of(out, schedule, stays[k], i);
+
+                if (colour == COLOUR_NONE)
+                    continue;
+                if (pass)
+                    out->comes[out->comes_first[colour + 1]++] = stays[k]->from;
+                else
+                    out->comes_first[colour + 2]++;
+            }
+        if (!pass)
+            for (uint32_t colour = 2; colour <= out->colours + 1; colour++)
+                out->comes_first[colour] += out->comes_first[colour - 1];
+    }
+    free(stays);
+    return 0;
+}
+
 int colouring_make(const struct cycle *cycle, const struct schedule *schedule,
                    const struct cycle_times *times, uint32_t colours, enum colour_order order,
                    struct colouring *out)
@@ -251,6 +296,8 @@ int colouring_make(const struct cycle *cycle, const struct schedule *schedule,
         error = colour_items_make(cycle, &made.stays, times->round, order, &colour.items);
     if (!error)
         error = settle_all(&colour, cycle->length);
+    if (!error)
+        error = index_comes(&made, schedule);
     colour_items_free(&colour.items);
     free(colour.candidates);
     if (error)
@@ -266,5 +313,7 @@ void colouring_free(struct colouring *colouring)
     free(colouring->colour);
     free(colouring->of_buffer);
     free(colouring->of_action);
+    free(colouring->comes);
+    free(colouring->comes_first);
     *colouring = (struct colouring){0};
 }

@@ -35,7 +35,10 @@ struct colouring {
      * found.
      */
     uint32_t *colour, *of_buffer, *of_action;
-    uint32_t total;    /* of colour */
+    uint32_t total; /* of colour */
+    /* Of each colour the phases at which somebody comes to it, ascending: from comes_first[colour] up to
+     * comes_first[colour + 1]. */
+    uint32_t *comes, *comes_first;
     uint32_t rebound;  /* pieces bound to another frame in every round */
     uint32_t homeless; /* pieces without a colour */
 };

@@ -59,9 +59,7 @@ static uint32_t list_take_last(struct free_list *list, uint32_t count)
 void run_frame_give(struct cycle_run *run, struct free_list *list, double ready, uint32_t piece)
 {
     if (run->colouring) {
-        run->holder[run->held[piece]] = COLOUR_NONE;
-        run->ready[run->held[piece]] = ready;
-        run->unused[piece] = ready;
+        run_colour_give(run, piece, ready);
     } else {
         list_add(list, ready, 1);
     }
@@ -77,62 +75,13 @@ static void frames_taken(struct cycle_run *run, uint32_t count)
         run->least_free = run->free_frames;
 }
 
-bool run_frames_awaited(const struct cycle_run *run, uint32_t first, uint32_t count)
-{
-    for (uint32_t i = first; i < first + count && run->colouring; i++) {
-        uint32_t holder =
-            run->away[i] && run->home[i] != COLOUR_NONE ? run->holder[run->home[i]] : COLOUR_NONE;
-
-        if (holder != COLOUR_NONE && run->home[holder] == run->home[i])
-            return true;
-    }
-    return false;
-}
-
-/* The piece comes home if it can. */
-static double colour_take(struct cycle_run *run, uint32_t piece)
-{
-    uint32_t colour = run->home[piece];
-
-    if (colour == COLOUR_NONE || run->holder[colour] != COLOUR_NONE) {
-        while (run->holder[run->cursor] != COLOUR_NONE)
-            run->cursor = run->cursor + 1 < run->frames ? run->cursor + 1 : 0;
-        colour = run->cursor;
-        run->displaced++;
-    }
-    if (run->held[piece] != COLOUR_NONE && run->held[piece] != colour) {
-        if (run->unused[piece] > run->host)
-            run->host = run->unused[piece];
-        run->host += MACHINE_HOST_UNMAP + MACHINE_HOST_MAP;
-        run->rebound = true;
-    }
-    run->holder[colour] = piece;
-    run->held[piece] = colour;
-    return run->ready[colour];
-}
-
-static double colours_take(struct cycle_run *run, uint32_t first, uint32_t count)
-{
-    double ready = 0;
-
-    run->rebound = false;
-    for (uint32_t i = first; i < first + count; i++)
-        if (run->away[i]) {
-            double at = colour_take(run, i);
-
-            ready = at > ready ? at : ready;
-        }
-    run->host += run->rebound ? MACHINE_HOST_ACCESS : 0; /* one call for all of them */
-    return ready;
-}
-
 double run_frames_take_oldest(struct cycle_run *run, uint32_t first, uint32_t count, uint32_t missing)
 {
     double ready = 0;
 
     frames_taken(run, missing);
     if (run->colouring)
-        return colours_take(run, first, count);
+        return run_colours_take(run, first, count);
     while (missing) {
         struct free_list *list = !run->by_copy.count ? &run->by_compute : &run->by_copy;
 
@@ -152,7 +101,7 @@ double run_frames_take_youngest(struct cycle_run *run, uint32_t first, uint32_t 
 
     frames_taken(run, count);
     if (run->colouring)
-        return colours_take(run, first, count);
+        return run_colours_take(run, first, count);
     while (count && run->by_compute.count) {
         double at = list_at(&run->by_compute, run->by_compute.count - 1)->ready;
 

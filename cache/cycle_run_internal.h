@@ -1,6 +1,7 @@
 /*
  * cycle_run_internal.h - a run of a cycle as its files see it: cycle_run.c (what is issued),
- * cycle_run_frames.c (frames, and copies on the link), cycle_run_new.c (its memory).
+ * cycle_run_frames.c (frames, and copies on the link), cycle_run_colours.c (frames that are not alike),
+ * cycle_run_new.c (its memory).
  */
 #ifndef HBMSPILL_CACHE_CYCLE_RUN_INTERNAL_H
 #define HBMSPILL_CACHE_CYCLE_RUN_INTERNAL_H
@@ -38,6 +39,14 @@ struct busy {
 };
 
 enum { BUSY = 64 };
+
+struct free_colour { /* in the list of free ones, the oldest first */
+    uint32_t previous, next;
+};
+
+struct elsewhere {
+    uint32_t gap, colour;
+};
 
 struct engine {
     double rate, rate_both; /* bytes a nanosecond */
@@ -83,7 +92,8 @@ struct cycle_run {
     bool rebound;                      /* one of the pieces that are being taken was bound elsewhere */
     uint32_t *holder;                  /* by colour: the piece that has it, COLOUR_NONE: it is free */
     double *ready;                     /* by colour: when it is free */
-    uint32_t cursor;                   /* where to look for any free one */
+    struct free_colour *free;          /* by colour; the one behind the last is the list's end */
+    struct elsewhere *elsewhere;       /* room to choose in */
     uint32_t displaced;                /* pieces that did not come home */
 };
 
@@ -104,6 +114,14 @@ double run_frames_take_youngest(struct cycle_run *run, uint32_t first, uint32_t 
 /* Whether the frame of a piece that is away is another's, who is where it wants to be: it will be given up.
  */
 bool run_frames_awaited(const struct cycle_run *run, uint32_t first, uint32_t count);
+
+/* With colours: none has an owner but those of what never leaves. */
+void run_colours_reset(struct cycle_run *run);
+/* A piece's is free from `ready' on. */
+void run_colour_give(struct cycle_run *run, uint32_t piece, double ready);
+/* For those of `count' pieces that are away: their own if they are free, else as home_elsewhere (home.h)
+ * does, and when they can be had. */
+double run_colours_take(struct cycle_run *run, uint32_t first, uint32_t count);
 
 /* Pieces of those that are in HBM leave. */
 void run_copy_out(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count);

@@ -6,40 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What never leaves is at home from the start; what comes and goes wants to where it will be brought. */
-static void reset_colours(struct cycle_run *run)
-{
-    const struct colouring *colouring = run->colouring;
-
-    for (uint32_t i = 0; i < run->piece_count; i++)
-        run->home[i] = run->held[i] = COLOUR_NONE;
-    for (uint32_t i = 0; i < run->frames; i++) {
-        run->holder[i] = COLOUR_NONE;
-        run->ready[i] = 0;
-    }
-    for (uint32_t k = 0; k < colouring->stays.count; k++) {
-        const struct stay *stay = &colouring->stays.stays[k];
-        struct instance *instance = &run->instances[run->instance_of[stay->buffer]];
-
-        if (!cycle_static(&run->cycle->buffers[stay->buffer]))
-            continue;
-        for (uint32_t i = stay->first; i < stay->first + stay->count; i++) {
-            uint32_t piece = instance->first + i, colour = *colouring_of(colouring, run->schedule, stay, i);
-
-            if (colour == COLOUR_NONE || run->home[piece] != COLOUR_NONE)
-                continue;
-            run->home[piece] = colour;
-            if (!stay->whole || run->holder[colour] != COLOUR_NONE)
-                continue;
-            run->holder[colour] = piece;
-            run->held[piece] = colour;
-            run->away[piece] = false;
-            run->free_frames--;
-            instance->missing--;
-        }
-    }
-}
-
 void run_reset(struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
@@ -50,7 +16,7 @@ void run_reset(struct cycle_run *run)
     run->engine[OUT] = (struct engine){.rate = cycle->out * 1e-9, .rate_both = cycle->out_both * 1e-9};
     run->engine[IN] = (struct engine){.rate = cycle->in * 1e-9, .rate_both = cycle->in_both * 1e-9};
     run->waiting_count = run->waiting_first = 0;
-    run->cursor = run->displaced = 0;
+    run->displaced = 0;
     run->compute = run->host = 0;
     run->now = 0;
     for (uint32_t i = 0; i < run->piece_count; i++) {
@@ -69,7 +35,7 @@ void run_reset(struct cycle_run *run)
         instance->ready = instance->used = 0;
     }
     if (run->colouring)
-        reset_colours(run);
+        run_colours_reset(run);
 }
 
 static void index_instances(struct cycle_run *run)
@@ -152,9 +118,11 @@ struct cycle_run *cycle_run_new(const struct cycle *cycle)
     run->unused = calloc(run->piece_count + 1, sizeof *run->unused);
     run->holder = calloc(run->frames + 1, sizeof *run->holder);
     run->ready = calloc(run->frames + 1, sizeof *run->ready);
+    run->free = calloc(run->frames + 1, sizeof *run->free);
+    run->elsewhere = calloc(run->frames + 1, sizeof *run->elsewhere);
     if (!run->instances || !run->away || !run->at || !run->deaths || !run->death_first ||
         !run->by_compute.ring || !run->by_copy.ring || !run->waiting || !run->home || !run->held ||
-        !run->unused || !run->holder || !run->ready)
+        !run->unused || !run->holder || !run->ready || !run->free || !run->elsewhere)
         goto no_memory;
     index_instances(run);
     return run;
@@ -183,5 +151,7 @@ void cycle_run_free(struct cycle_run *run)
     free(run->unused);
     free(run->holder);
     free(run->ready);
+    free(run->free);
+    free(run->elsewhere);
     free(run);
 }

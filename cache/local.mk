@@ -29,6 +29,7 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/dearest.h \
 	%D%/cycle_run.c \
 	%D%/cycle_run.h \
+	%D%/cycle_run_colours.c \
 	%D%/cycle_run_frames.c \
 	%D%/cycle_run_internal.h \
 	%D%/cycle_run_new.c \

@@ -510,6 +510,51 @@ static double time_of(const struct cycle *cycle, const struct schedule *schedule
     return time;
 }
 
+/* Who has no frame of its own takes the one that is wanted latest, and displaces nobody. */
+START_TEST(test_elsewhere)
+{
+    struct cycle *cycle = cycle_start(4, 3, 1);
+    struct schedule nothing = {.count = 0};
+    struct colouring colouring;
+    struct cycle_result result;
+    struct cycle_times times;
+    struct cycle_run *run;
+    uint32_t guest, second, third;
+
+    guest = cycle_add(cycle, 1, 0, 3);
+    second = cycle_add(cycle, 1, 1, 2);
+    third = cycle_add(cycle, 1, 2, 4);
+    for (uint32_t phase = 0; phase < 4; phase++) {
+        if (phase < 3)
+            cycle_use(cycle, phase, guest, 0);
+        if (phase == 1)
+            cycle_use(cycle, phase, second, 0);
+        if (phase > 1)
+            cycle_use(cycle, phase, third, 0);
+    }
+    ck_assert_int_eq(cycle_index(cycle), 0);
+    run = cycle_run_new(cycle);
+    ck_assert_ptr_nonnull(run);
+    ck_assert_int_eq(cycle_times_make(cycle, &nothing, &times), 0);
+    ck_assert_int_eq(cycle_run_coloured(run, &nothing, NULL, &result, &times), 0);
+    ck_assert_int_eq(colouring_make(cycle, &nothing, &times, 3, COLOUR_BY_TIME, &colouring), 0);
+    ck_assert_int_eq(cycle_run_coloured(run, &nothing, &colouring, &result, NULL), 0);
+    ck_assert_uint_eq(result.displaced, 0);
+    /* One after the other they come to each of two frames; nobody to the last one. */
+    colouring.colour[colouring.of_buffer[guest]] = COLOUR_NONE;
+    colouring.colour[colouring.of_buffer[second]] = 1;
+    colouring.colour[colouring.of_buffer[third]] = 0;
+    memcpy(colouring.comes, (uint32_t[]){2, 1}, 2 * sizeof *colouring.comes);
+    memcpy(colouring.comes_first, (uint32_t[]){0, 1, 2, 2}, 4 * sizeof *colouring.comes_first);
+    ck_assert_int_eq(cycle_run_coloured(run, &nothing, &colouring, &result, NULL), 0);
+    ck_assert_uint_eq(result.displaced, 1);
+    colouring_free(&colouring);
+    cycle_times_free(&times);
+    cycle_run_free(run);
+    cycle_free(cycle);
+}
+END_TEST
+
 static double compute_of(const struct cycle *cycle)
 {
     double compute = 0;
@@ -590,6 +635,7 @@ int main(void)
     tcase_add_test(all, test_part_leaves);
     tcase_add_test(all, test_lives_longer_than_rounds);
     tcase_add_test(all, test_random_cycles);
+    tcase_add_test(all, test_elsewhere);
     tcase_add_test(all, test_the_better_one);
     tcase_add_test(all, test_time_of_jobs);
     suite_add_tcase(suite, all);

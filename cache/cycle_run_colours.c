@@ -1,0 +1,174 @@
+/*
+ * cycle_run_colours.c - frames that are not alike: who has which, and what it costs to be bound to another
+ * one.
+ */
+#include "cache/cycle_run_internal.h"
+#include "model/machine.h"
+#include <stdlib.h>
+
+/* As the cache looks at the oldest of its free frames (home_elsewhere). */
+enum { LOOKED_AT = 256 };
+
+static void list_remove(struct cycle_run *run, uint32_t colour)
+{
+    struct free_colour *entry = &run->free[colour];
+
+    run->free[entry->previous].next = entry->next;
+    run->free[entry->next].previous = entry->previous;
+}
+
+static void list_append(struct cycle_run *run, uint32_t colour)
+{
+    struct free_colour *end = &run->free[run->frames];
+
+    run->free[colour] = (struct free_colour){end->previous, run->frames};
+    run->free[end->previous].next = colour;
+    end->previous = colour;
+}
+
+/* What never leaves is at home from the start; what comes and goes wants to where it will be brought. */
+void run_colours_reset(struct cycle_run *run)
+{
+    const struct colouring *colouring = run->colouring;
+
+    for (uint32_t i = 0; i < run->piece_count; i++)
+        run->home[i] = run->held[i] = COLOUR_NONE;
+    run->free[run->frames] = (struct free_colour){run->frames, run->frames};
+    for (uint32_t i = 0; i < run->frames; i++) {
+        run->holder[i] = COLOUR_NONE;
+        run->ready[i] = 0;
+        list_append(run, i);
+    }
+    for (uint32_t k = 0; k < colouring->stays.count; k++) {
+        const struct stay *stay = &colouring->stays.stays[k];
+        struct instance *instance = &run->instances[run->instance_of[stay->buffer]];
+
+        if (!cycle_static(&run->cycle->buffers[stay->buffer]))
+            continue;
+        for (uint32_t i = stay->first; i < stay->first + stay->count; i++) {
+            uint32_t piece = instance->first + i, colour = *colouring_of(colouring, run->schedule, stay, i);
+
+            if (colour == COLOUR_NONE || run->home[piece] != COLOUR_NONE)
+                continue;
+            run->home[piece] = colour;
+            if (!stay->whole || run->holder[colour] != COLOUR_NONE)
+                continue;
+            run->holder[colour] = piece;
+            list_remove(run, colour);
+            run->held[piece] = colour;
+            run->away[piece] = false;
+            run->free_frames--;
+            instance->missing--;
+        }
+    }
+}
+
+void run_colour_give(struct cycle_run *run, uint32_t piece, double ready)
+{
+    uint32_t colour = run->held[piece];
+
+    run->holder[colour] = COLOUR_NONE;
+    run->ready[colour] = ready;
+    run->unused[piece] = ready;
+    list_append(run, colour);
+}
+
+bool run_frames_awaited(const struct cycle_run *run, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = first; i < first + count && run->colouring; i++) {
+        uint32_t holder =
+            run->away[i] && run->home[i] != COLOUR_NONE ? run->holder[run->home[i]] : COLOUR_NONE;
+
+        if (holder != COLOUR_NONE && run->home[holder] == run->home[i])
+            return true;
+    }
+    return false;
+}
+
+/* Phases until somebody comes home to it. */
+static uint32_t unclaimed(const struct cycle_run *run, uint32_t colour)
+{
+    const uint32_t *comes = run->colouring->comes, length = run->cycle->length;
+    uint32_t first = run->colouring->comes_first[colour], end = run->colouring->comes_first[colour + 1];
+    uint32_t low = first, high = end, phase = (uint32_t)(run->now % length);
+
+    if (first == end)
+        return length;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (comes[middle] < phase)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < end ? comes[low] - phase : comes[first] + length - phase;
+}
+
+static int by_gap(const void *a, const void *b)
+{
+    const struct elsewhere *x = a, *y = b;
+
+    if (x->gap != y->gap)
+        return x->gap > y->gap ? -1 : 1;
+    return x->colour < y->colour ? -1 : x->colour > y->colour;
+}
+
+/* Free ones for so many pieces that do not find their own, the one that is wanted latest first. */
+static void find_elsewhere(struct cycle_run *run, uint32_t count)
+{
+    uint32_t most = count > LOOKED_AT ? count : LOOKED_AT, found = 0;
+
+    for (uint32_t colour = run->free[run->frames].next; colour != run->frames && found < most;
+         colour = run->free[colour].next)
+        run->elsewhere[found++] = (struct elsewhere){unclaimed(run, colour), colour};
+    qsort(run->elsewhere, found, sizeof *run->elsewhere, by_gap);
+}
+
+static double take(struct cycle_run *run, uint32_t piece, uint32_t colour)
+{
+    if (run->held[piece] != COLOUR_NONE && run->held[piece] != colour) {
+        if (run->unused[piece] > run->host)
+            run->host = run->unused[piece];
+        run->host += MACHINE_HOST_UNMAP + MACHINE_HOST_MAP;
+        run->rebound = true;
+    }
+    run->holder[colour] = piece;
+    run->held[piece] = colour;
+    list_remove(run, colour);
+    return run->ready[colour];
+}
+
+static bool at_home(const struct cycle_run *run, uint32_t piece)
+{
+    return run->held[piece] != COLOUR_NONE && run->holder[run->held[piece]] == piece;
+}
+
+double run_colours_take(struct cycle_run *run, uint32_t first, uint32_t count)
+{
+    uint32_t displaced = 0, next = 0;
+    double ready = 0, at;
+
+    run->rebound = false;
+    for (uint32_t i = first; i < first + count; i++) {
+        if (!run->away[i])
+            continue;
+        if (run->home[i] == COLOUR_NONE || run->holder[run->home[i]] != COLOUR_NONE) {
+            displaced++;
+            continue;
+        }
+        at = take(run, i, run->home[i]);
+        ready = at > ready ? at : ready;
+    }
+    if (displaced)
+        find_elsewhere(run, displaced);
+    for (uint32_t i = first; next < displaced; i++) {
+        if (!run->away[i] || at_home(run, i))
+            continue;
+        at = take(run, i, run->elsewhere[next++].colour);
+        ready = at > ready ? at : ready;
+    }
+    run->displaced += displaced;
+    run->host += run->rebound ? MACHINE_HOST_ACCESS : 0; /* one call for all of them */
+    return ready;
+}
