@@ -1,6 +1,7 @@
 #include "hooks/events.h"
 #include "cache/events.h"
 #include "cache/lock_in_time.h"
+#include "hooks/events_lanes.h"
 #include "hooks/events_timers.h"
 #include "hooks/gzip.h"
 #include "shim/log.h"
@@ -19,12 +20,6 @@ enum {
     PENDING = 1 << 13, /* work that has been issued and not read */
     POLLS = 8,         /* of it looked at by one call */
     NAME_BYTES = 120,
-    STREAMS = 64, /* of the job's that have a lane of their own, on all devices */
-    LANES = 100,  /* of a device */
-    LANE_IN = 1,
-    LANE_OUT,
-    LANE_WINDOWS,
-    LANE_STREAM, /* of the first stream; the last is for all that have none */
 };
 
 /* What viewers still open; a job that runs for long is not to fill the disk. */
@@ -36,11 +31,6 @@ struct pending {
     char name[NAME_BYTES];
 };
 
-struct lane {
-    struct gpu *gpu;
-    struct stream_key key;
-};
-
 atomic_bool events_on;
 
 /* Protects everything below. */
@@ -48,9 +38,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct events_writer writer;
 static struct pending *pending; /* ring, oldest at `first' */
 static unsigned first, count;
-static struct lane lanes[STREAMS];
-static uint64_t lane_ends[GPUS_MAX][LANES]; /* of the last work written */
-static unsigned lane_count;
 static bool compressed; /* constant once events are on */
 static atomic_uint_fast64_t counted_at;
 /* By device: the cache's lock is held from begin to end. */
@@ -134,14 +121,6 @@ void events_open(void)
     atomic_store(&events_on, true);
 }
 
-static void name_lane(const struct gpu *gpu, uint32_t lane, const char *name)
-{
-    char text[96];
-
-    snprintf(text, sizeof text, "gpu%d %s", gpu->device, name);
-    events_lane(&writer, (uint32_t)gpu->device * LANES + lane, text);
-}
-
 /* Of the first work of a device lanes are told of. */
 static bool anchored(struct gpu *gpu)
 {
@@ -153,43 +132,15 @@ static bool anchored(struct gpu *gpu)
     if (hbmspill_real.cuDeviceGetName &&
         hbmspill_real.cuDeviceGetName(device, sizeof device, gpu->device) == CUDA_SUCCESS)
         events_process(&writer, NULL, (struct events_arg[]){{"device", device, 0}}, 1);
-    name_lane(gpu, LANE_IN, "copies in");
-    name_lane(gpu, LANE_OUT, "copies out");
-    name_lane(gpu, LANE_WINDOWS, "windows submitted (host)");
+    lanes_name_own(&writer, gpu);
     return able;
-}
-
-static uint32_t lane_of(struct gpu *gpu, CUstream stream, bool per_thread)
-{
-    struct stream_key key = stream_key_of(stream, per_thread);
-    char name[64];
-    unsigned i = 0;
-
-    while (i < lane_count && (lanes[i].gpu != gpu || memcmp(&lanes[i].key, &key, sizeof key) != 0))
-        i++;
-    if (i == lane_count && i < STREAMS) {
-        lanes[lane_count++] = (struct lane){gpu, key};
-        snprintf(name, sizeof name, i + 1 < STREAMS ? "kernels, stream %u" : "kernels, other streams", i);
-        name_lane(gpu, LANE_STREAM + i, name);
-    }
-    return LANE_STREAM + (i < STREAMS ? i : STREAMS - 1);
-}
-
-/* A stream that has had work; each thread's default stream is the first thread's. */
-static uint32_t lane_of_handle(const struct gpu *gpu, CUstream stream)
-{
-    unsigned i = 0;
-
-    while (i < lane_count && (lanes[i].gpu != gpu || lanes[i].key.handle != (uint64_t)(uintptr_t)stream))
-        i++;
-    return LANE_STREAM + (i < lane_count ? i : STREAMS - 1);
 }
 
 /* Work as it is written: measured on the device, or by when it was issued. */
 static void write_work(const struct pending *work, uint64_t begun, uint64_t ended, bool measured)
 {
-    uint32_t lane = (uint32_t)work->work.gpu->device * LANES + work->lane;
-    uint64_t *last = &lane_ends[work->work.gpu->device][work->lane];
+    uint32_t lane = lane_id(work->work.gpu, work->lane);
+    uint64_t *last = lane_end(work->work.gpu, work->lane);
     struct events_arg args[3];
     unsigned args_count = 0;
     char name[32];
@@ -323,7 +274,7 @@ void events_operation_end(struct events_work *work, bool submitted)
     if (!work->gpu || !enter())
         return;
     entered = gpu_enter(work->gpu);
-    work_end(work, lane_of(work->gpu, work->stream, work->per_thread), submitted);
+    work_end(work, lane_of_stream(&writer, work->gpu, work->stream, work->per_thread), submitted);
     gpu_leave(entered);
     leave();
 }
@@ -361,7 +312,7 @@ void events_window(struct gpu *gpu, uint64_t begun, uint32_t operations)
 
     if (!enter())
         return;
-    events_span(&writer, (uint32_t)gpu->device * LANES + LANE_WINDOWS, "window", begun, events_now(),
+    events_span(&writer, lane_id(gpu, LANE_WINDOWS), "window", begun, events_now(),
                 (struct events_arg[]){{"time", "of the host", 0}, {"operations", NULL, operations}}, 2);
     entered = gpu_enter(gpu); /* whoever submits may have no context */
     collect(PENDING);
@@ -376,7 +327,7 @@ void events_stalled(struct gpu *gpu, CUstream stream, CUevent before, double nan
     if (!enter())
         return;
     if (anchored(gpu) && !timers_read_one(gpu, before, &begin))
-        events_span(&writer, (uint32_t)gpu->device * LANES + lane_of_handle(gpu, stream), "stalled", begin,
+        events_span(&writer, lane_id(gpu, lane_of_handle(gpu, stream)), "stalled", begin,
                     begin + (uint64_t)nanoseconds,
                     (struct events_arg[]){{"time", "of the device; not every wait is timed", 0},
                                           {"bytes", NULL, bytes}},

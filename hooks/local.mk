@@ -1,6 +1,6 @@
 # The wrappers of driver functions, one file per API family.
 libhbmspill_la_SOURCES += \
-	%D%/admit.c %D%/admit.h %D%/alloc.c %D%/behind.c %D%/behind.h %D%/capture.c %D%/capture.h %D%/context.c %D%/copy.c %D%/counters.h %D%/device_cuda.c %D%/device_host.c %D%/device_host.h %D%/event.c %D%/events.c %D%/events.h %D%/events_timers.c %D%/events_timers.h %D%/gpu.c %D%/gpu.h \
+	%D%/admit.c %D%/admit.h %D%/alloc.c %D%/behind.c %D%/behind.h %D%/capture.c %D%/capture.h %D%/context.c %D%/copy.c %D%/counters.h %D%/device_cuda.c %D%/device_host.c %D%/device_host.h %D%/event.c %D%/events.c %D%/events.h %D%/events_lanes.c %D%/events_lanes.h %D%/events_timers.c %D%/events_timers.h %D%/gpu.c %D%/gpu.h \
 	%D%/graph.c %D%/graph.h %D%/graph_change.c %D%/graph_exec.c %D%/graph_launch.c \
 	%D%/graph_names.c %D%/graph_names.h %D%/graph_node.c %D%/graph_program.c %D%/graph_program.h %D%/graph_read.c %D%/gzip.c %D%/gzip.h %D%/held.c %D%/held.h \
 	%D%/host_account.c %D%/host_account.h %D%/host_alloc.c %D%/host_alloc.h %D%/host_memory.c %D%/host_memory.h %D%/host_pool.c %D%/host_pool.h %D%/host_table.c %D%/host_table.h %D%/image.c %D%/image.h %D%/kernel.c %D%/kernel.h %D%/kernels_table.c %D%/kernels_table.h %D%/launch.c %D%/launch_old.c %D%/link.c %D%/link.h %D%/live.c %D%/live.h \
