@@ -390,6 +390,25 @@ START_TEST(residents_are_bounded)
 }
 END_TEST
 
+/* Operations are counted when they are begun, not when it is asked whether they fit. */
+START_TEST(asking_is_no_operation)
+{
+    struct cache_usage before, after;
+    uint64_t at[FRAMES];
+
+    start(4 * MIB);
+    fill_up(at);
+    cache_usage(cache, &before);
+    for (unsigned i = 0; i < FRAMES; i++)
+        ck_assert(cache_op_fits(cache, &(struct cache_touch){at[i], CACHE_READ}, 1));
+    launch(at[0], 1, 2);
+    cache_usage(cache, &after);
+    ck_assert_uint_eq(after.operations, before.operations + 1);
+    ck_assert_uint_ge(before.operations, FRAMES);
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cache, costs");
@@ -410,6 +429,7 @@ int main(void)
     suite_add_tcase(suite, loans);
     tcase_add_test(residents, residents_by_size);
     tcase_add_test(residents, residents_are_bounded);
+    tcase_add_test(residents, asking_is_no_operation);
     suite_add_tcase(suite, rows);
     suite_add_tcase(suite, residents);
     runner = srunner_create(suite);
