@@ -385,6 +385,10 @@ static void nothing(void)
 
 static const struct scenario scenarios[] = {
     {.name = "linear", .job = linear, .flags = SCENARIO_SPILLS | SCENARIO_UNCOUNTED},
+    {.name = "linear_in_parts", /* what is larger is in several slots */
+     .job = linear,
+     .variables = "HBMSPILL_TEST_SLOT=2M",
+     .flags = SCENARIO_SPILLS | SCENARIO_UNCOUNTED},
     {.name = "two_dimensions", .job = two_dimensions, .flags = SCENARIO_SPILLS | SCENARIO_UNCOUNTED},
     {.name = "three_dimensions", .job = three_dimensions, .flags = SCENARIO_SPILLS | SCENARIO_UNCOUNTED},
     {.name = "beyond_the_end", .job = beyond_the_end},

@@ -56,7 +56,7 @@ static const struct scenario scenarios[] = {
     {.name = "plain",
      .hbm = "24M",
      .job = fault_job_plain,
-     .variables = "RETRY=1 HBMSPILL_WINDOW=off HBMSPILL_PLAN=off"},
+     .variables = "RETRY=1 HBMSPILL_WINDOW=off HBMSPILL_PLAN=off HBMSPILL_TEST_SLOT=2M"},
     {.name = "window", .hbm = "24M", .job = fault_job_plain},
     {.name = "alone", .hbm = "24M", .job = fault_job_rounds, .variables = "RETRY=1 HBMSPILL_WINDOW=off"},
     {.name = "rounds", .hbm = "24M", .job = fault_job_rounds},
