@@ -329,12 +329,17 @@ static void print_row(const struct request *request, const struct replay_config 
                result->host_waited * 1e-6, result->driver * 1e-6, result->makespan * 1e-6);
     else if (!request->json)
         printf("%10.1f does not fit: %s\n", (double)config->hbm / MIB, result->why);
+    if (!request->json && result->left_out > 0)
+        printf("%10s left out: %.1f MiB that the job asks for and never touches, more than there is\n", "",
+               result->left_out / MIB);
     if (!request->json)
         return;
     printf("%s\n    {\"hbm_bytes\": %llu, \"host_bytes\": %llu, \"link_in\": %.0f, \"link_out\": %.0f, "
            "\"fits\": %s",
            first ? "" : ",", (unsigned long long)config->hbm, (unsigned long long)config->host,
            config->link.in, config->link.out, result->complete ? "true" : "false");
+    if (result->left_out > 0)
+        printf(", \"left_out_bytes\": %.0f", result->left_out);
     if (result->complete) {
         printf(",\n     \"slowdown\": %.6f, \"round_seconds\": %.9f, \"unlimited_round_seconds\": %.9f, "
                "\"makespan_seconds\": %.9f,\n     \"in_bytes\": %.0f, \"out_bytes\": %.0f, "

@@ -95,16 +95,19 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
     *result = (struct replay_result){.complete = false};
     replay.prologue = tape->launches - about->rounds * about->period;
     replay.addresses = calloc(tape->births + 1, sizeof *replay.addresses);
+    replay.touched = calloc(tape->births + 1, sizeof *replay.touched);
     replay.streams = calloc(tape->streams + 1, sizeof *replay.streams);
     replay.recordings = malloc((tape->recordings + 1) * sizeof *replay.recordings);
     replay.given = malloc((tape->births + 1) * sizeof *replay.given);
     replay.held = malloc((config->window + 1) * sizeof *replay.held);
     replay.ops = malloc((config->window + 1) * sizeof *replay.ops);
-    error =
-        replay.addresses && replay.streams && replay.recordings && replay.given && replay.held && replay.ops
-            ? 0
-            : -ENOMEM;
+    error = replay.addresses && replay.touched && replay.streams && replay.recordings && replay.given &&
+                    replay.held && replay.ops
+                ? 0
+                : -ENOMEM;
     if (!error) {
+        for (uint32_t i = 0; i < tape->touch_count; i++)
+            replay.touched[tape->touches[i].id] = true;
         memset(replay.recordings, 0xff, (tape->recordings + 1) * sizeof *replay.recordings);
         memset(replay.given, 0xff, (tape->births + 1) * sizeof *replay.given);
         error = simulation_create(&machine, &replay.simulation);
@@ -137,6 +140,7 @@ int replay_run(const struct tape *tape, const struct replay_tape *about, const s
     simulation_destroy(replay.simulation);
     arrivals_free(&replay.arrivals);
     free(replay.addresses);
+    free(replay.touched);
     free(replay.streams);
     free(replay.recordings);
     free(replay.given);

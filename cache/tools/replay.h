@@ -55,6 +55,7 @@ struct replay_result {
     double link_in, link_out;    /* all bytes that crossed the link */
     double driver;               /* host time of the cache's driver calls, of such a round */
     double binding_calls;        /* map, unmap, set access: of such a round */
+    double left_out;             /* bytes of allocations that nothing touches and no tier can have */
     double stalled, host_waited; /* of such a round: by the job's streams, by the host */
     struct statistics statistics;
 };

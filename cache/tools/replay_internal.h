@@ -24,7 +24,8 @@ struct replay {
     struct cache *cache;
     struct arrivals arrivals;
     uint32_t operations_before, operations_after; /* arrivals.operations, as the counts below */
-    uint64_t *addresses;                          /* by birth */
+    uint64_t *addresses;                          /* by birth; 0: left out */
+    bool *touched;                                /* by birth: an operation of the tape does */
     uint64_t *streams;                            /* the tape's to the simulation's */
     uint32_t *recordings; /* by number: the simulation's, UINT32_MAX while it is held */
     uint32_t recorded;    /* of them, those that have been played */

@@ -227,13 +227,28 @@ int replay_copy_now(struct replay *replay, const struct tape_event *event)
     return error;
 }
 
+/*
+ * A job may ask for all memory there is, and give it back without a touch, to find out how much that is or to
+ * make a pool larger. Where it is recorded there was more, so here it would ask for less.
+ */
+static bool left_out(const struct replay *replay, uint32_t id, uint64_t size)
+{
+    return !replay->touched[id] && size > replay->config->hbm &&
+           size - replay->config->hbm > replay->config->host;
+}
+
 int replay_alloc_now(struct replay *replay, const struct tape_event *event)
 {
+    uint64_t size = replay_scaled(replay->config, event->size);
     struct cache_failure failure;
     int error;
 
     simulation_host(replay->simulation, MACHINE_HOST_ALLOC);
-    error = cache_alloc(replay->cache, replay_scaled(replay->config, event->size),
-                        &replay->addresses[event->id], &failure);
+    if (left_out(replay, event->id, size)) {
+        replay->addresses[event->id] = 0;
+        replay->result->left_out += (double)size;
+        return 0;
+    }
+    error = cache_alloc(replay->cache, size, &replay->addresses[event->id], &failure);
     return error ? fail(replay, error, &failure, "an allocation") : 0;
 }

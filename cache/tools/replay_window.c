@@ -155,6 +155,8 @@ int replay_play(struct replay *replay, uint32_t index)
         simulation_host(replay->simulation, MACHINE_HOST_ALLOC);
     else if (event->kind != TAPE_SUBMIT && event->kind != TAPE_WAIT)
         simulation_host(replay->simulation, MACHINE_HOST_CALL);
+    if (event->kind == TAPE_FREE && !replay->addresses[event->id])
+        return 0;
     if (replay->tail && holdable(event) && stream_held(replay, event->stream)) {
         error = replay_submit_held(replay);
         if (error)

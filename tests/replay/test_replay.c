@@ -23,7 +23,7 @@ static struct tape *tape;
 /* Each round: every buffer once, in order, with that access, for so many nanoseconds; then a call that
  * submits.
  */
-static void make_loop(uint32_t access, int64_t duration)
+static void make_loop_and(uint64_t asked, uint32_t access, int64_t duration)
 {
     static struct tape_writer writer;
     char path[] = "replay.XXXXXX", why[200] = "";
@@ -39,6 +39,10 @@ static void make_loop(uint32_t access, int64_t duration)
         tape_write_name(&writer, i, name);
         tape_write_alloc(&writer, i, 4 * MIB);
     }
+    if (asked) {
+        tape_write_alloc(&writer, SIX, asked);
+        tape_write_free(&writer, SIX, TAPE_NO_STREAM);
+    }
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (uint32_t i = 0; i < SIX; i++)
             tape_write_launch(&writer, TAPE_LAUNCH, 0, i, duration, &(struct tape_touch){i, access}, 1);
@@ -48,6 +52,11 @@ static void make_loop(uint32_t access, int64_t duration)
     close(fd);
     ck_assert_msg(tape_read(path, &tape, &line, why, sizeof why) == 0, "%s", why);
     unlink(path);
+}
+
+static void make_loop(uint32_t access, int64_t duration)
+{
+    make_loop_and(0, access, duration);
 }
 
 /*
@@ -258,6 +267,28 @@ START_TEST(test_what_does_not_fit_is_said)
 }
 END_TEST
 
+/* A job that asks for all there was where it was recorded; what it is given less of it does not miss. */
+START_TEST(test_what_is_only_asked_for)
+{
+    struct replay_config config = machine(16 * MIB);
+    struct replay_result result, without;
+
+    config.host = 64 * MIB;
+    make_loop(TAPE_READ | TAPE_WRITE, 1000);
+    without = run(&config);
+    tape_free(tape);
+    make_loop_and(81 * MIB, TAPE_READ | TAPE_WRITE, 1000);
+    result = run(&config);
+    ck_assert(result.complete && equal(result.left_out, (double)(81 * MIB)));
+    ck_assert(equal(result.round, without.round) && equal(result.in, without.in));
+    tape_free(tape);
+    make_loop_and(80 * MIB, TAPE_READ | TAPE_WRITE, 1000);
+    result = run(&config);
+    ck_assert(result.complete && equal(result.left_out, 0));
+    tape_free(tape);
+}
+END_TEST
+
 static struct simulation *device(struct simulation_link link, uint64_t streams[], unsigned count)
 {
     struct simulation_config config = {.link = link, .hbm = MIB, .host = MIB};
@@ -403,6 +434,7 @@ int main(void)
     tcase_add_test(all, test_bip_keeps_most_of_a_loop);
     tcase_add_loop_test(all, test_times_repeat, 0, 2);
     tcase_add_test(all, test_what_does_not_fit_is_said);
+    tcase_add_test(all, test_what_is_only_asked_for);
     tcase_add_test(all, test_engines_share_the_link);
     tcase_add_test(all, test_host_memory_has_an_end);
     tcase_add_test(all, test_waits_are_for_the_record_before);
