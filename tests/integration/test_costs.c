@@ -143,7 +143,7 @@ static unsigned occurrences(const char *text, const char *what)
 static void not_measured(const struct outcome *of)
 {
     ck_assert_uint_eq(occurrences(of->err, "could not be measured"), 1);
-    ck_assert_uint_eq(occurrences(of->err, "warn"), 1);
+    ck_assert_uint_eq(occurrences(of->err, "hbmspill: warn"), 1);
     ck_assert_ptr_nonnull(strstr(of->statistics, "\"link_measured\": false"));
     ck_assert_double_gt(rate(of, "link_in_bytes_per_second"), 0);
 }

@@ -264,7 +264,7 @@ static void nothing_left(enum statistics statistics, const char *what)
     until_processes(0, NULL, what);
     ck_assert_int_eq(nftw(directory, is_left, 16, FTW_PHYS), 0);
     if (statistics != EITHER) {
-        ck_assert_msg(!strstr(messages(), "warn"), "%s: %s", what, messages());
+        ck_assert_msg(!strstr(messages(), "hbmspill: warn"), "%s: %s", what, messages());
         ck_assert_msg(file_has(in_directory("statistics"), "\"evictions\": ") == (statistics == WRITTEN),
                       "%s: statistics", what);
     }
