@@ -134,6 +134,22 @@ static void engine_delay(struct engine *engine, uint32_t index, double lost)
     engine->free = engine->busy[(engine->copies - 1) % BUSY].end;
 }
 
+/* The first of the copies that are known of which ends behind a moment: they end in order. */
+static uint32_t first_after(const struct engine *engine, double now)
+{
+    uint32_t low = engine->copies > BUSY ? engine->copies - BUSY : 0, high = engine->copies;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (engine->busy[middle % BUSY].end <= now)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /*
  * Copies are timed in the order in which they are issued. One that finds the other engine busy slows it down,
  * and is slowed; who waits for the end of a copy that was issued before does not learn of that.
@@ -148,7 +164,7 @@ static double engine_copy(struct cycle_run *run, unsigned which, double start, u
 
     now = run->host > now ? run->host : now;
     start = now;
-    for (uint32_t i = other->copies > BUSY ? other->copies - BUSY : 0; i < other->copies && left > 0; i++) {
+    for (uint32_t i = first_after(other, now); i < other->copies && left > 0; i++) {
         const struct busy *busy = &other->busy[i % BUSY];
         double span;
 

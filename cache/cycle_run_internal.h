@@ -38,7 +38,9 @@ struct busy {
     double begin, end;
 };
 
-enum { BUSY = 64 };
+/* So many copies of an engine are known of: one that finds none of them did not see the link busy. Large
+ * rounds have thousands queued at once. */
+enum { BUSY = 8192 };
 
 struct free_colour { /* in the list of free ones, the oldest first */
     uint32_t previous, next;

@@ -510,6 +510,40 @@ static double time_of(const struct cycle *cycle, const struct schedule *schedule
     return time;
 }
 
+static void move_all(struct schedule *schedule, enum schedule_kind kind, uint32_t buffer, uint32_t pieces,
+                     uint32_t at)
+{
+    for (uint32_t i = 0; i < pieces; i++)
+        ck_assert_int_eq(schedule_add(schedule, &(struct schedule_action){kind, buffer, 0, i, 1, at}), 0);
+}
+
+/* However many copies are queued each way: both at once take longer. */
+START_TEST(test_duplex)
+{
+    enum { PIECES = 300 }; /* a millisecond each, two while the other way is busy */
+    struct cycle *cycle = cycle_start(4, 2 * PIECES, 1e-3);
+    uint32_t one = cycle_add(cycle, PIECES, CYCLE_NEVER, CYCLE_NEVER);
+    uint32_t other = cycle_add(cycle, PIECES, CYCLE_NEVER, CYCLE_NEVER);
+    struct schedule schedule = {0};
+    struct cycle_result result;
+
+    cycle->in_both = cycle->out_both = cycle->in / 2;
+    cycle->ops[1].duration = cycle->ops[3].duration = 1.5 * PIECES * 1e6;
+    cycle_use(cycle, 0, one, 0);
+    cycle_use(cycle, 2, other, 0);
+    ck_assert_int_eq(cycle_index(cycle), 0);
+    move_all(&schedule, SCHEDULE_OUT, one, PIECES, 1);
+    move_all(&schedule, SCHEDULE_IN, other, PIECES, 1);
+    move_all(&schedule, SCHEDULE_OUT, other, PIECES, 3);
+    move_all(&schedule, SCHEDULE_IN, one, PIECES, 3);
+    ck_assert_int_eq(cycle_run_once(cycle, &schedule, &result), 0);
+    ck_assert_double_ge(result.time, 3.96 * PIECES * 1e6);
+    ck_assert_double_le(result.time, 4.04 * PIECES * 1e6);
+    free(schedule.actions);
+    cycle_free(cycle);
+}
+END_TEST
+
 /* Who has no frame of its own takes the one that is wanted latest, and displaces nobody. */
 START_TEST(test_elsewhere)
 {
@@ -635,6 +669,7 @@ int main(void)
     tcase_add_test(all, test_part_leaves);
     tcase_add_test(all, test_lives_longer_than_rounds);
     tcase_add_test(all, test_random_cycles);
+    tcase_add_test(all, test_duplex);
     tcase_add_test(all, test_elsewhere);
     tcase_add_test(all, test_the_better_one);
     tcase_add_test(all, test_time_of_jobs);
