@@ -11,7 +11,7 @@ TESTS += %D%/test_follow
 %C%_test_follow_LDADD = cache/libcache.la $(CHECK_LIBS)
 check_PROGRAMS += %D%/test_cache_rare
 TESTS += %D%/test_cache_rare
-%C%_test_cache_rare_SOURCES = %D%/test_cache_rare.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
+%C%_test_cache_rare_SOURCES = %D%/test_cache_rare.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h %D%/fake_job.h
 %C%_test_cache_rare_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_cache_rare_LDADD = cache/libcache.la $(CHECK_LIBS)
 check_PROGRAMS += %D%/test_leaving
@@ -22,7 +22,7 @@ TESTS += %D%/test_leaving
 
 check_PROGRAMS += %D%/test_slots
 TESTS += %D%/test_slots
-%C%_test_slots_SOURCES = %D%/test_slots.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
+%C%_test_slots_SOURCES = %D%/test_slots.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h %D%/fake_job.h
 %C%_test_slots_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_slots_LDADD = cache/libcache.la $(CHECK_LIBS)
 
@@ -67,7 +67,7 @@ TESTS += %D%/test_stall
 %C%_test_stall_LDADD = cache/libcache.la $(CHECK_LIBS)
 check_PROGRAMS += %D%/test_cache_costs
 TESTS += %D%/test_cache_costs
-%C%_test_cache_costs_SOURCES = %D%/test_cache_costs.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h
+%C%_test_cache_costs_SOURCES = %D%/test_cache_costs.c %D%/fake_device.c %D%/fake_device.h %D%/fake_cache.h %D%/fake_job.h
 %C%_test_cache_costs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 %C%_test_cache_costs_LDADD = cache/libcache.la $(CHECK_LIBS)
 check_PROGRAMS += %D%/test_ahead

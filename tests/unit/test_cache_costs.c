@@ -5,7 +5,7 @@
 #include "cache/borrow.h"
 #include "cache/dearest.h"
 #include "cache/residents.h"
-#include "tests/unit/fake_cache.h"
+#include "tests/unit/fake_job.h"
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -17,8 +17,6 @@
 
 enum { FRAMES = 8 };
 
-static struct fake_device fake;
-static struct cache *cache;
 static uint64_t stream;
 
 static void start(uint64_t host)
@@ -31,38 +29,12 @@ static void start(uint64_t host)
     stream = fake_stream(&fake);
 }
 
-static void stop(void)
-{
-    fake_cache_stop(&fake, cache);
-}
-
-static uint64_t allocate(uint64_t size)
-{
-    struct cache_failure failure;
-    uint64_t address;
-
-    ck_assert_int_eq(cache_alloc(cache, size, &address, &failure), 0);
-    return address;
-}
-
-static void launch(uint64_t address, uint64_t expect, uint64_t value)
-{
-    struct cache_touch touch = {address, CACHE_READ | CACHE_WRITE};
-    struct fake_op kernel = {
-        .count = 1, .buffers = {address}, .bytes = {FAKE_GRANULE}, .expect = {expect}, .value = {value}};
-    struct cache_op op;
-
-    ck_assert_int_eq(cache_op_begin(cache, &op, (struct stream_key){stream, 0}, &touch, 1), 0);
-    fake_kernel(&fake, stream, &kernel);
-    cache_op_end(cache, &op, true);
-}
-
 /* As many allocations as there are frames, each with its number and one as contents. */
 static void fill_up(uint64_t at[FRAMES])
 {
     for (unsigned i = 0; i < FRAMES; i++) {
         at[i] = allocate(FAKE_GRANULE);
-        launch(at[i], 0, i + 1);
+        launch(stream, at[i], 0, i + 1);
     }
 }
 
@@ -101,7 +73,7 @@ START_TEST(lends_what_is_dead)
     fill_up(at);
     ck_assert(fake_drain(&fake));
     ck_assert_int_eq(cache_borrow(cache, &loan, 0, &wait), -EBUSY); /* it will not come free by itself */
-    launch(at[0], 1, 9);
+    launch(stream, at[0], 1, 9);
     ck_assert_int_eq(cache_free(cache, at[0], &(struct stream_key){stream, 0}), 0);
     ck_assert_int_eq(cache_borrow(cache, &loan, 0, &wait), -EAGAIN);
     ck_assert_int_eq(fake.ops.event_query(fake.ops.ctx, wait), -EBUSY);
@@ -112,7 +84,7 @@ START_TEST(lends_what_is_dead)
     cache_return(cache, &loan, true);
     ck_assert_uint_eq(cache_statistics(cache)->evictions, 0);
     for (unsigned i = 1; i < FRAMES; i++)
-        launch(at[i], i + 1, 0);
+        launch(stream, at[i], i + 1, 0);
     stop();
 }
 END_TEST
@@ -131,7 +103,7 @@ START_TEST(moves_one_out_when_told_to)
     ck_assert_uint_eq(cache_statistics(cache)->evictions, 1);
     cache_return(cache, &loan, true);
     for (unsigned i = 0; i < FRAMES; i++)
-        launch(at[i], i + 1, 0);
+        launch(stream, at[i], i + 1, 0);
     stop();
 }
 END_TEST
@@ -149,16 +121,16 @@ START_TEST(waits_for_the_link)
     ck_assert_int_eq(borrow(&loan, 0), 0);
     cache_return(cache, &loan, true);
     at[1] = allocate(FAKE_GRANULE);
-    launch(at[1], 0, 2);
+    launch(stream, at[1], 0, 2);
     more = allocate(FAKE_GRANULE);
-    launch(more, 0, 9); /* at[0] is copied out for it */
+    launch(stream, more, 0, 9); /* at[0] is copied out for it */
     ck_assert_uint_eq(cache_statistics(cache)->evictions, 1);
     ck_assert_int_eq(cache_free(cache, at[1], &(struct stream_key){stream, 0}), 0);
     ck_assert_int_eq(cache_borrow(cache, &loan, 0, &wait), -EAGAIN);
     fake_run(&fake, 1000);
     ck_assert_int_eq(borrow(&loan, 0), 0);
     cache_return(cache, &loan, true);
-    launch(at[0], 1, 0); /* comes back */
+    launch(stream, at[0], 1, 0); /* comes back */
     ck_assert_int_eq(cache_free(cache, more, &(struct stream_key){stream, 0}), 0);
     stop();
 }
@@ -211,9 +183,9 @@ START_TEST(too_little_host_memory)
     ck_assert_int_eq(cache_free(cache, at[0], &(struct stream_key){stream, 0}), 0);
     ck_assert_int_eq(borrow(&loan, 0), -ENOMEM);
     at[0] = allocate(FAKE_GRANULE); /* the frame was not lost over it */
-    launch(at[0], 0, 1);
+    launch(stream, at[0], 0, 1);
     for (unsigned i = 0; i < FRAMES; i++)
-        launch(at[i], i + 1, 0);
+        launch(stream, at[i], i + 1, 0);
     stop();
 }
 END_TEST
@@ -230,10 +202,10 @@ START_TEST(what_is_in_doubt_stays_away)
     ck_assert_int_eq(borrow(&loan, 0), 0);
     cache_return(cache, &loan, false);
     at[0] = allocate(FAKE_GRANULE);
-    launch(at[0], 0, 1); /* another frame is made free for it */
+    launch(stream, at[0], 0, 1); /* another frame is made free for it */
     ck_assert_uint_eq(cache_statistics(cache)->evictions, 1);
     for (unsigned i = 0; i < FRAMES; i++)
-        launch(at[i], i + 1, 0);
+        launch(stream, at[i], i + 1, 0);
     ck_assert(fake_drain(&fake));
 }
 END_TEST
@@ -253,7 +225,7 @@ START_TEST(rows_by_site_and_size)
     }
     for (unsigned round = 0; round < 3; round++)
         for (unsigned i = 0; i < 2 * FRAMES; i++)
-            launch(at[i], round ? i + 1 : 0, i + 1);
+            launch(stream, at[i], round ? i + 1 : 0, i + 1);
     count = cache_dearest(cache, row, 8);
     ck_assert_uint_eq(count, 2);
     ck_assert_uint_eq(row[0].site, 5);
@@ -288,7 +260,7 @@ START_TEST(rows_are_bounded)
         at[i] = allocate(FAKE_GRANULE);
     for (unsigned i = 0; i < 2 * DEAREST_ROWS; i++) {
         cache_set_site(cache, at[i % (FRAMES + 1)], i + 1);
-        launch(at[i % (FRAMES + 1)], 0, i + 1);
+        launch(stream, at[i % (FRAMES + 1)], 0, i + 1);
         fake_run(&fake, 20);
     }
     count = cache_dearest(cache, row, DEAREST_ROWS);
@@ -318,10 +290,10 @@ START_TEST(sites_end_with_the_allocation)
     ck_assert_int_eq(cache_free(cache, at[0], &(struct stream_key){stream, 0}), 0);
     again = allocate(FAKE_GRANULE);
     ck_assert_uint_eq(again, at[0]);
-    launch(again, 0, 1);
+    launch(stream, again, 0, 1);
     for (unsigned i = 1; i < FRAMES; i++)
-        launch(at[i], i + 1, i + 1);
-    launch(allocate(FAKE_GRANULE), 0, 1); /* at[0] leaves */
+        launch(stream, at[i], i + 1, i + 1);
+    launch(stream, allocate(FAKE_GRANULE), 0, 1); /* at[0] leaves */
     ck_assert_uint_eq(cache_dearest(cache, row, 4), 1);
     ck_assert_uint_eq(row[0].site, 0);
     stop();
@@ -345,7 +317,7 @@ START_TEST(residents_by_size)
     ck_assert_uint_eq(row[0].host, 0);
     large = allocate(3 * FAKE_GRANULE);
     ck_assert_uint_eq(cache_residents(cache, row, 4), 1); /* nothing is in it */
-    launch(large, 0, 1);
+    launch(stream, large, 0, 1);
     ck_assert_uint_eq(cache_residents(cache, row, 4), 2);
     ck_assert_uint_eq(row[0].size, FAKE_GRANULE);
     ck_assert_uint_eq(row[0].hbm, (FRAMES - 3) * FAKE_GRANULE);
@@ -376,7 +348,7 @@ START_TEST(residents_are_bounded)
     ck_assert_int_eq(cache_create(&fake.ops, &config, &cache), 0);
     stream = fake_stream(&fake);
     for (unsigned i = 0; i < SIZES; i++)
-        launch(allocate(FAKE_GRANULE + 4096 * i), 0, 1);
+        launch(stream, allocate(FAKE_GRANULE + 4096 * i), 0, 1);
     rows = cache_residents(cache, row, SIZES);
     ck_assert_uint_gt(rows, 100);
     ck_assert_uint_lt(rows, SIZES);
@@ -401,7 +373,7 @@ START_TEST(asking_is_no_operation)
     cache_usage(cache, &before);
     for (unsigned i = 0; i < FRAMES; i++)
         ck_assert(cache_op_fits(cache, &(struct cache_touch){at[i], CACHE_READ}, 1));
-    launch(at[0], 1, 2);
+    launch(stream, at[0], 1, 2);
     cache_usage(cache, &after);
     ck_assert_uint_eq(after.operations, before.operations + 1);
     ck_assert_uint_ge(before.operations, FRAMES);

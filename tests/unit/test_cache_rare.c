@@ -2,7 +2,7 @@
  * The cache where few jobs get it: at its limits and when driver calls fail.
  */
 #include "cache/internal.h"
-#include "tests/unit/fake_cache.h"
+#include "tests/unit/fake_job.h"
 #include <check.h>
 #include <errno.h>
 #include <limits.h>
@@ -14,54 +14,12 @@
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)
 
-static struct fake_device fake;
-static struct cache *cache;
-
 static void start(uint64_t hbm, uint64_t seed)
 {
     struct cache_config config = {.frame_size = FAKE_GRANULE, .hbm_limit = hbm, .host_limit = 4 * MIB};
 
     fake_init(&fake, hbm, 4 * MIB, seed);
     ck_assert_int_eq(cache_create(&fake.ops, &config, &cache), 0);
-}
-
-static void stop(void)
-{
-    fake_cache_stop(&fake, cache);
-}
-
-static uint64_t allocate(uint64_t size)
-{
-    struct cache_failure failure;
-    uint64_t address;
-
-    ck_assert_int_eq(cache_alloc(cache, size, &address, &failure), 0);
-    return address;
-}
-
-static int begin(struct cache_op *op, uint64_t stream, uint64_t address)
-{
-    struct cache_touch touch = {address, CACHE_READ | CACHE_WRITE};
-
-    return cache_op_begin(cache, op, (struct stream_key){stream, 0}, &touch, 1);
-}
-
-/* A kernel that finds `expect' (0: does not look) and leaves `value' (0: leaves it). */
-static void forward(struct cache_op *op, uint64_t stream, uint64_t address, uint64_t expect, uint64_t value)
-{
-    struct fake_op kernel = {
-        .count = 1, .buffers = {address}, .bytes = {FAKE_GRANULE}, .expect = {expect}, .value = {value}};
-
-    fake_kernel(&fake, stream, &kernel);
-    cache_op_end(cache, op, true);
-}
-
-static void launch(uint64_t stream, uint64_t address, uint64_t expect, uint64_t value)
-{
-    struct cache_op op;
-
-    ck_assert_int_eq(begin(&op, stream, address), 0);
-    forward(&op, stream, address, expect, value);
 }
 
 /* The first to leave are those used least recently, though nobody was told so while all fitted. */

@@ -2,15 +2,12 @@
  * Slots: who gets one, of what size, when it is given up, and what its next owner comes after.
  */
 #include "cache/internal.h"
-#include "tests/unit/fake_cache.h"
+#include "tests/unit/fake_job.h"
 #include <check.h>
 #include <errno.h>
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)
-
-static struct fake_device fake;
-static struct cache *cache;
 
 /* slots: granules of one slot at most, 0: a slot for all of a segment. */
 static void start_of(uint64_t hbm, uint64_t host, uint64_t slots, uint64_t seed)
@@ -27,43 +24,13 @@ static void start(uint64_t hbm, uint64_t seed)
     start_of(hbm, 4 * MIB, 0, seed);
 }
 
-static void stop(void)
+/* What is queued runs, at random. */
+static void stop_at_random(void)
 {
-    fake_cache_stop(&fake, cache);
-}
-
-static uint64_t allocate(uint64_t size)
-{
-    struct cache_failure failure;
-    uint64_t address;
-
-    ck_assert_int_eq(cache_alloc(cache, size, &address, &failure), 0);
-    return address;
-}
-
-static int begin(struct cache_op *op, uint64_t stream, uint64_t address)
-{
-    struct cache_touch touch = {address, CACHE_READ | CACHE_WRITE};
-
-    return cache_op_begin(cache, op, (struct stream_key){stream, 0}, &touch, 1);
-}
-
-/* A kernel that finds `expect' (0: does not look) and leaves `value' (0: leaves it). */
-static void forward(struct cache_op *op, uint64_t stream, uint64_t address, uint64_t expect, uint64_t value)
-{
-    struct fake_op kernel = {
-        .count = 1, .buffers = {address}, .bytes = {FAKE_GRANULE}, .expect = {expect}, .value = {value}};
-
-    fake_kernel(&fake, stream, &kernel);
-    cache_op_end(cache, op, true);
-}
-
-static void launch(uint64_t stream, uint64_t address, uint64_t expect, uint64_t value)
-{
-    struct cache_op op;
-
-    ck_assert_int_eq(begin(&op, stream, address), 0);
-    forward(&op, stream, address, expect, value);
+    fake_run(&fake, 1000);
+    ck_assert(fake_drain(&fake));
+    ck_assert_uint_eq(fake.mismatches, 0);
+    stop();
 }
 
 /*
@@ -301,10 +268,7 @@ START_TEST(slot_with_a_copy_of_its_last_owner_to_come)
         c = allocate(1 * MIB);
         launch(one, c, 0, 8); /* a leaves for the slot */
         launch(one, a, 7, 0);
-        fake_run(&fake, 1000); /* at random */
-        ck_assert(fake_drain(&fake));
-        ck_assert_uint_eq(fake.mismatches, 0);
-        stop();
+        stop_at_random();
     }
 }
 END_TEST
@@ -331,10 +295,7 @@ START_TEST(slot_that_is_still_to_be_read_for_its_last_owner)
         launch(one, c, 8, 0);
         ck_assert_int_eq(fake_cache_copy(&fake, cache, two, dst, src, 640 * KIB, &in_slot), 0);
         ck_assert(in_slot);
-        fake_run(&fake, 1000);
-        ck_assert(fake_drain(&fake));
-        ck_assert_uint_eq(fake.mismatches, 0);
-        stop();
+        stop_at_random();
     }
 }
 END_TEST
@@ -367,10 +328,7 @@ START_TEST(slots_that_are_still_to_be_read_for_several_owners)
         ck_assert_int_eq(
             fake_cache_copy(&fake, cache, two, dst, (uint64_t)(uintptr_t)data, sizeof data, &in_slot), 0);
         ck_assert(in_slot);
-        fake_run(&fake, 1000);
-        ck_assert(fake_drain(&fake));
-        ck_assert_uint_eq(fake.mismatches, 0);
-        stop();
+        stop_at_random();
     }
 }
 END_TEST
