@@ -142,14 +142,19 @@ void plan_cache_close(struct plan_cache *cache)
     cache->temporary = false;
 }
 
-/* A rate that is measured again is not quite the same, and a plan for a link of about its rate is still good.
+/*
+ * What a plan was better for, besides what its round's hash says: the link's rates, and how long the round
+ * computes. What is measured again is not quite the same, and a plan for about as much is still good; beyond
+ * that it may be worse than the schedule made at once. The time of a round varies less than a link does.
  */
-#define LINK_TOLERANCE 1.25
+enum { IN, OUT, COMPUTE, MEASURES };
 
-/* The plan for the link that is nearest to these rates. */
+static const double tolerance[MEASURES] = {1.25, 1.25, 1.1};
+
+/* The plan for what is nearest to these measures. */
 struct wanted {
-    double in, out;
-    double off; /* of the one found: by what factor a rate differs, the larger one */
+    double measure[MEASURES];
+    double off; /* of the one found: by what factor a measure differs, the largest one; 0: none is found */
     char prefix[64], found[NAME_MAX + 1];
 };
 
@@ -162,21 +167,23 @@ static bool fits(void *context, const char *directory, const char *name)
 {
     struct wanted *wanted = context;
     const char *text = name + strlen(wanted->prefix);
-    double in, out, off;
-    char *end;
+    double off = 0;
 
     (void)directory;
-    in = strtod(text, &end);
-    if (end == text || *end != '-')
-        return false;
-    text = end + 1;
-    out = strtod(text, &end);
-    if (end == text || strcmp(end, SUFFIX) != 0 || !(in > 0) || !(out > 0))
-        return false;
-    off = deviation(in, wanted->in);
-    if (deviation(out, wanted->out) > off)
-        off = deviation(out, wanted->out);
-    if (off < wanted->off) {
+    for (unsigned i = 0; i < MEASURES; i++) {
+        char *end;
+        double measure = strtod(text, &end), by;
+
+        if (end == text || !(measure > 0) || (i + 1 < MEASURES ? *end != '-' : strcmp(end, SUFFIX) != 0))
+            return false;
+        by = deviation(measure, wanted->measure[i]);
+        if (by > tolerance[i])
+            return false;
+        if (by > off)
+            off = by;
+        text = end + 1;
+    }
+    if (wanted->off <= 0 || off < wanted->off) {
         wanted->off = off;
         snprintf(wanted->found, sizeof wanted->found, "%s", name);
     }
@@ -186,10 +193,13 @@ static bool fits(void *context, const char *directory, const char *name)
 int plan_cache_path(const struct plan_cache *cache, const struct cycle *cycle, uint64_t hash,
                     char path[PATH_MAX])
 {
-    struct wanted wanted = {.in = cycle->in, .out = cycle->out, .off = LINK_TOLERANCE};
+    struct wanted wanted = {.measure = {cycle->in, cycle->out, 1}}; /* of nothing there is no tenth */
 
+    for (uint32_t i = 0; i < cycle->length; i++)
+        wanted.measure[COMPUTE] += cycle->ops[i].duration;
     snprintf(wanted.prefix, sizeof wanted.prefix, "%016" PRIx64 "-%.1e-", hash, (double)cycle->capacity);
-    snprintf(wanted.found, sizeof wanted.found, "%s%.1e-%.1e" SUFFIX, wanted.prefix, cycle->in, cycle->out);
+    snprintf(wanted.found, sizeof wanted.found, "%s%.1e-%.1e-%.2e" SUFFIX, wanted.prefix, cycle->in,
+             cycle->out, wanted.measure[COMPUTE]);
     visit_files(cache->directory, wanted.prefix, fits, &wanted);
     if (snprintf(path, PATH_MAX, "%s/%s", cache->directory, wanted.found) >= PATH_MAX)
         return -ENAMETOOLONG;

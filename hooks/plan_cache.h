@@ -2,8 +2,8 @@
  * plan_cache.h - plans kept for the next start of the same job: files in the user's cache directory.
  *
  * The directory is $XDG_CACHE_HOME/hbmspill, else ~/.cache/hbmspill. A file is named by what its plan is for:
- * the round's hash, the bytes of HBM and the rates of the link, these to two digits. It appears under its
- * name by rename, so that several jobs may use the directory at once. Where the directory cannot be used a
+ * the round's hash, the bytes of HBM, the rates of the link and the time the round computes, these to two or
+ * three digits. It appears under its name by rename, so that several jobs may use the directory at once. Where the directory cannot be used a
  * temporary one takes its place, for this process alone.
  *
  * A file is read only if it is the user's own and nobody else may write it; what it says is checked all the
@@ -29,7 +29,7 @@ void plan_cache_close(struct plan_cache *cache);
 
 /*
  * The path of the plan for a round: that of a file that is there, for this link or one that is up to a
- * quarter faster or slower, else of one to be made.
+ * quarter faster or slower, and operations that take as long, up to a tenth; else of one to be made.
  */
 int plan_cache_path(const struct plan_cache *cache, const struct cycle *cycle, uint64_t hash,
                     char path[PATH_MAX]);

@@ -491,41 +491,54 @@ static void taken_up_unnoticed(void)
     check_note(2);
 }
 
-/* The plan in the cache as if it were for a link of these rates. */
-static void rename_rates(const char *rates)
+/* The plan in the cache as if it were for these measures; `compute' times as long a round. */
+static void rename_plan(const char *rates, double compute)
 {
-    char path[PATH_MAX], renamed[PATH_MAX];
+    static char made_for[32]; /* the plan is made once, and renamed then */
+    char path[PATH_MAX], renamed[PATH_MAX + 64], name[64];
     unsigned dashes = 0;
     char *at;
 
     the_plan(path);
-    strcpy(renamed, path);
-    at = strrchr(renamed, '/');
-    while (dashes < 2) /* HASH-HBM-IN-OUT.plan */
+    if (!made_for[0]) {
+        char *end = strstr(path, ".plan");
+
+        for (at = end; at[-1] != '-'; at--)
+            ;
+        snprintf(made_for, sizeof made_for, "%.*s", (int)(end - at), at);
+    }
+    for (at = strrchr(path, '/'); dashes < 2;) /* HASH-HBM-IN-OUT-COMPUTE.plan */
         dashes += *++at == '-';
-    strcpy(at + 1, rates);
+    snprintf(name, sizeof name, "%s-%.3e.plan", rates, compute * strtod(made_for, NULL));
+    snprintf(renamed, sizeof renamed, "%.*s%s", (int)(at + 1 - path), path, name);
     ck_assert_int_eq(rename(path, renamed), 0);
 }
 
-/* A second start begins planned, without a process; so does one whose link is a little faster or slower. */
+/*
+ * A second start begins planned, without a process; so does one whose link, or whose operations, are a little
+ * faster or slower. A plan for others may be worse than none.
+ */
 static void begins_planned(void)
 {
     static const struct {
         const char *rates;
+        double compute;
         bool fits;
-    } links[] = {{"2.6e+10-2.4e+10.plan", true},  {"3.1e+10-2.1e+10.plan", true},
-                 {"3.3e+10-2.5e+10.plan", false}, {"2.5e+10-1.9e+10.plan", false},
-                 {"2.5e+10-.plan", false},        {"2.5e+10-2.5e+10.plan", true}};
+    } measures[] = {{"2.6e+10-2.4e+10", 1, true},  {"3.1e+10-2.1e+10", 1, true},
+                    {"3.3e+10-2.5e+10", 1, false}, {"2.5e+10-1.9e+10", 1, false},
+                    {"2.5e+10-", 1, false},        {"2.5e+10-2.5e+10", 1.07, true},
+                    {"2.5e+10-2.5e+10", 2, false}, {"2.5e+10-2.5e+10", 1 / 1.2, false},
+                    {"2.5e+10-2.5e+10", 1, true}};
     const struct outcome *outcome;
 
     run(ROUNDS, "eager", "plan", until());
     outcome = run(ROUNDS, "lazy", "plan", "HBMSPILL_PLANNER=/none");
     ck_assert_msg(taken_up(outcome) > 0, "%s", outcome->err);
     ck_assert_uint_eq(lines_with(outcome, "begins with the plan in"), 1);
-    for (unsigned i = 0; i < sizeof links / sizeof *links; i++) {
-        rename_rates(links[i].rates);
+    for (unsigned i = 0; i < sizeof measures / sizeof *measures; i++) {
+        rename_plan(measures[i].rates, measures[i].compute);
         outcome = run(ROUNDS, "eager", "plan", "HBMSPILL_PLANNER=/none");
-        ck_assert_msg((taken_up(outcome) > 0) == links[i].fits, "%s: %s", links[i].rates, outcome->err);
+        ck_assert_msg((taken_up(outcome) > 0) == measures[i].fits, "%u: %s", i, outcome->err);
     }
     check_note(1);
 }
