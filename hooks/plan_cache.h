@@ -3,8 +3,8 @@
  *
  * The directory is $XDG_CACHE_HOME/hbmspill, else ~/.cache/hbmspill. A file is named by what its plan is for:
  * the round's hash, the bytes of HBM, the rates of the link and the time the round computes, these to two or
- * three digits. It appears under its name by rename, so that several jobs may use the directory at once. Where the directory cannot be used a
- * temporary one takes its place, for this process alone.
+ * three digits. It appears under its name by rename, so that several jobs may use the directory at once.
+ * Where the directory cannot be used a temporary one takes its place, for this process alone.
  *
  * A file is read only if it is the user's own and nobody else may write it; what it says is checked all the
  * same, and it says only what to move when.
