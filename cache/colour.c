@@ -170,14 +170,6 @@ static int settle(struct colour *colour, const struct colour_item *item)
             error = take(colour, stays + k, 1, &first, end, INFINITY);
         colour->out->homeless += end - first;
     }
-    for (uint32_t piece = left; piece < end && !error; piece++)
-        for (uint32_t k = 0; k < item->stay_count; k++) {
-            const struct stay *stay = colour_item_stay(&colour->items, item, k);
-            const struct stay *next = colour_item_stay(&colour->items, item, (k + 1) % item->stay_count);
-
-            colour->out->rebound += *colouring_of(colour->out, colour->schedule, stay, piece) !=
-                                    *colouring_of(colour->out, colour->schedule, next, piece);
-        }
     return error;
 }
 
@@ -286,15 +278,15 @@ int colouring_make(const struct cycle *cycle, const struct schedule *schedule,
                    const struct cycle_times *times, uint32_t colours, enum colour_order order,
                    struct colouring *out)
 {
-    struct colouring made = {.colours = colours};
+    struct colouring made = {.colours = colours, .order = order};
     struct colour colour = {.schedule = schedule, .out = &made, .round = times->round};
     int error = stays_make(cycle, schedule, times, &made.stays);
 
     if (!error)
         error = index_colours(&made, cycle, schedule);
-    if (!error)
+    if (!error && order < COLOUR_ORDERS)
         error = colour_items_make(cycle, &made.stays, times->round, order, &colour.items);
-    if (!error)
+    if (!error && order < COLOUR_ORDERS)
         error = settle_all(&colour, cycle->length);
     if (!error)
         error = index_comes(&made, schedule);

@@ -24,7 +24,20 @@ enum { COLOUR_NONE = UINT32_MAX };
 /* What it costs the host to bind a piece to another frame, nanoseconds. */
 #define COLOUR_REBIND (MACHINE_HOST_UNMAP + MACHINE_HOST_MAP + MACHINE_HOST_ACCESS)
 
-enum colour_order { COLOUR_BY_TIME, COLOUR_BY_LENGTH, COLOUR_ORDERS };
+/*
+ * The last two are no colours at all. Where HBM is full all the time, and what moves comes back to frames
+ * that others have, each piece that is not at home displaces the next, and homes only make it wait. Then a
+ * piece goes to the frame that has been free for longest, where it waits the least; or, which spares driver
+ * calls, to the one it is bound to where that is free.
+ */
+enum colour_order {
+    COLOUR_BY_TIME,
+    COLOUR_BY_LENGTH,
+    COLOUR_ORDERS,
+    COLOUR_OLDEST = COLOUR_ORDERS,
+    COLOUR_BOUND,
+    COLOUR_WAYS
+};
 
 struct colouring {
     struct stays stays;
@@ -39,8 +52,8 @@ struct colouring {
     /* Of each colour the phases at which somebody comes to it, ascending: from comes_first[colour] up to
      * comes_first[colour + 1]. */
     uint32_t *comes, *comes_first;
-    uint32_t rebound;  /* pieces bound to another frame in every round */
-    uint32_t homeless; /* pieces without a colour */
+    enum colour_order order;
+    uint32_t homeless; /* pieces without a colour that should have one */
 };
 
 /* In so many colours (frames of HBM). -ENOMEM. */
@@ -51,15 +64,22 @@ void colouring_free(struct colouring *colouring);
 
 /*
  * The best of several, by running the schedule with each (cycle_run.h) in as many frames as the cycle's HBM
- * has. result: of that run; value: its time and what bindings cost, nanoseconds. `run' is of the cycle.
- * -ENOMEM, or as cycle_run_schedule.
+ * has. result: of that run; value: its time and what bindings cost, nanoseconds. freely: only without
+ * colours, which is quick. `run' is of the cycle. -ENOMEM, or as cycle_run_schedule.
  */
 int colouring_choose(struct cycle_run *run, const struct cycle *cycle, const struct schedule *schedule,
-                     double most, struct colouring *out, struct cycle_result *result, double *value);
+                     double most, bool freely, struct colouring *out, struct cycle_result *result,
+                     double *value);
 
 /* The same without the colours: how a schedule does. With a run of its own; every order is tried. */
 int colouring_judge(const struct cycle *cycle, const struct schedule *schedule, struct cycle_result *result,
                     double *value);
+
+/* There are no colours. */
+static inline bool colouring_freely(const struct colouring *colouring)
+{
+    return colouring->order >= COLOUR_ORDERS;
+}
 
 /* Where the colour of a stay's piece is. */
 static inline uint32_t *colouring_of(const struct colouring *colouring, const struct schedule *schedule,

@@ -7,6 +7,9 @@
  * the host has other things to do, too. [assumed] */
 #define REBIND (0.05 * COLOUR_REBIND)
 
+/* Homes that make a round longer by so much than frames that are all alike are compared with none. */
+#define HOMES_COST 1.01
+
 struct choosing {
     struct cycle_run *run;
     const struct cycle *cycle;
@@ -33,7 +36,7 @@ static int try_order(struct choosing *choosing, const struct cycle_times *times,
                            &colouring);
     if (!error) {
         error = cycle_run_coloured(choosing->run, choosing->schedule, &colouring, &result, &ran);
-        value = error ? 0 : result.time + REBIND * (colouring.rebound + 2.0 * result.displaced);
+        value = error ? 0 : result.time + REBIND * result.bound;
         if (!error && (choosing->value <= 0 || value < choosing->value)) {
             struct colouring before = *choosing->best;
             struct cycle_times then = *choosing->times;
@@ -57,26 +60,41 @@ static bool worth_it(const struct choosing *choosing, double most)
     return choosing->value <= 1.05 * most;
 }
 
+static int try_colours(struct choosing *choosing, struct cycle_times *alike, double most)
+{
+    int error = 0;
+
+    for (unsigned order = 0; order < COLOUR_ORDERS && !error && worth_it(choosing, most); order++)
+        error = try_order(choosing, alike, order);
+    if (!error && worth_it(choosing, most)) { /* once more, by the times that came of the colours */
+        cycle_times_free(alike);
+        *alike = *choosing->times;
+        *choosing->times = (struct cycle_times){0};
+        error = try_order(choosing, alike, COLOUR_BY_TIME);
+    }
+    return error;
+}
+
 int colouring_choose(struct cycle_run *run, const struct cycle *cycle, const struct schedule *schedule,
-                     double most, struct colouring *out, struct cycle_result *result, double *value)
+                     double most, bool freely, struct colouring *out, struct cycle_result *result,
+                     double *value)
 {
     struct colouring best = {0};
     struct cycle_times alike, times = {0};
     struct choosing choosing = {
         .run = run, .cycle = cycle, .schedule = schedule, .best = &best, .result = result, .times = &times};
     int error = cycle_times_make(cycle, schedule, &alike);
+    double least;
 
     if (error)
         return error;
     error = cycle_run_coloured(run, schedule, NULL, result, &alike);
-    for (unsigned order = 0; order < COLOUR_ORDERS && !error && worth_it(&choosing, most); order++)
-        error = try_order(&choosing, &alike, order);
-    if (!error && worth_it(&choosing, most)) { /* once more, by the times that came of the colours */
-        cycle_times_free(&alike);
-        alike = times;
-        times = (struct cycle_times){0};
-        error = try_order(&choosing, &alike, COLOUR_BY_TIME);
-    }
+    least = alike.round;
+    if (!error && !freely)
+        error = try_colours(&choosing, &alike, most);
+    for (unsigned order = COLOUR_ORDERS; order < COLOUR_WAYS && !error; order++)
+        if (freely || choosing.value > HOMES_COST * least)
+            error = try_order(&choosing, &alike, order);
     cycle_times_free(&alike);
     cycle_times_free(&times);
     if (error) {
@@ -93,7 +111,8 @@ int colouring_judge(const struct cycle *cycle, const struct schedule *schedule, 
 {
     struct cycle_run *run = cycle_run_new(cycle);
     struct colouring colouring;
-    int error = run ? colouring_choose(run, cycle, schedule, INFINITY, &colouring, result, value) : -ENOMEM;
+    int error =
+        run ? colouring_choose(run, cycle, schedule, INFINITY, false, &colouring, result, value) : -ENOMEM;
 
     if (!error)
         colouring_free(&colouring);

@@ -288,7 +288,7 @@ int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, s
         int error;
 
         before = found;
-        run->misses = run->displaced = 0;
+        run->misses = run->displaced = run->bound = 0;
         error = run_round(run, round, schedule, stalls);
         if (error)
             return error;
@@ -297,6 +297,7 @@ int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, s
         found.out = run->engine[OUT].bytes - out;
         found.misses = run->misses;
         found.displaced = run->displaced;
+        found.bound = run->bound;
         found.rounds = round + 1;
         repeats = round && found.time <= before.time * (1 + 1e-9) && found.time >= before.time * (1 - 1e-9);
         if (repeats)

@@ -26,6 +26,7 @@ struct cycle_result { /* of the last round run, or the mean of the last two */
     uint32_t misses;    /* operations that had to bring something in, or to evict, themselves */
     uint32_t rounds;    /* that were run */
     uint32_t displaced; /* with colours: pieces that came to another than theirs */
+    uint32_t bound;     /* and those whose address was bound anew */
     uint64_t most_used; /* bytes of HBM */
 };
 

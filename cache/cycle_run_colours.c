@@ -111,18 +111,20 @@ static int by_gap(const void *a, const void *b)
 
     if (x->gap != y->gap)
         return x->gap > y->gap ? -1 : 1;
-    return x->colour < y->colour ? -1 : x->colour > y->colour;
+    return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* Free ones for so many pieces that do not find their own, the one that is wanted latest first. */
+/* Free ones for so many pieces that do not find their own, the one that is wanted latest first, of those the
+ * one that has been free for longest. */
 static void find_elsewhere(struct cycle_run *run, uint32_t count)
 {
-    uint32_t most = count > LOOKED_AT ? count : LOOKED_AT, found = 0;
+    uint32_t most = count > LOOKED_AT || colouring_freely(run->colouring) ? count : LOOKED_AT, found = 0;
 
     for (uint32_t colour = run->free[run->frames].next; colour != run->frames && found < most;
          colour = run->free[colour].next)
-        run->elsewhere[found++] = (struct elsewhere){unclaimed(run, colour), colour};
-    qsort(run->elsewhere, found, sizeof *run->elsewhere, by_gap);
+        run->elsewhere[found] = (struct elsewhere){unclaimed(run, colour), found, colour}, found++;
+    if (!colouring_freely(run->colouring)) /* else nobody comes home to any of them */
+        qsort(run->elsewhere, found, sizeof *run->elsewhere, by_gap);
 }
 
 static double take(struct cycle_run *run, uint32_t piece, uint32_t colour)
@@ -131,7 +133,7 @@ static double take(struct cycle_run *run, uint32_t piece, uint32_t colour)
         if (run->unused[piece] > run->host)
             run->host = run->unused[piece];
         run->host += MACHINE_HOST_UNMAP + MACHINE_HOST_MAP;
-        run->rebound = true;
+        run->bound++;
     }
     run->holder[colour] = piece;
     run->held[piece] = colour;
@@ -144,20 +146,34 @@ static bool at_home(const struct cycle_run *run, uint32_t piece)
     return run->held[piece] != COLOUR_NONE && run->holder[run->held[piece]] == piece;
 }
 
+/* Its own if that is free, else the one it is bound to, if that is and nobody comes home to it. */
+static uint32_t wanted(const struct cycle_run *run, uint32_t piece)
+{
+    uint32_t home = run->home[piece], held = run->held[piece];
+
+    if (home != COLOUR_NONE && run->holder[home] == COLOUR_NONE)
+        return home;
+    if (run->colouring->order != COLOUR_OLDEST && held != COLOUR_NONE && run->holder[held] == COLOUR_NONE &&
+        unclaimed(run, held) == run->cycle->length)
+        return held;
+    return COLOUR_NONE;
+}
+
 double run_colours_take(struct cycle_run *run, uint32_t first, uint32_t count)
 {
-    uint32_t displaced = 0, next = 0;
+    uint32_t displaced = 0, next = 0, bound = run->bound;
     double ready = 0, at;
 
-    run->rebound = false;
     for (uint32_t i = first; i < first + count; i++) {
+        uint32_t colour = run->away[i] ? wanted(run, i) : COLOUR_NONE;
+
         if (!run->away[i])
             continue;
-        if (run->home[i] == COLOUR_NONE || run->holder[run->home[i]] != COLOUR_NONE) {
+        if (colour == COLOUR_NONE) {
             displaced++;
             continue;
         }
-        at = take(run, i, run->home[i]);
+        at = take(run, i, colour);
         ready = at > ready ? at : ready;
     }
     if (displaced)
@@ -169,6 +185,6 @@ double run_colours_take(struct cycle_run *run, uint32_t first, uint32_t count)
         ready = at > ready ? at : ready;
     }
     run->displaced += displaced;
-    run->host += run->rebound ? MACHINE_HOST_ACCESS : 0; /* one call for all of them */
+    run->host += run->bound > bound ? MACHINE_HOST_ACCESS : 0; /* one call for all of them */
     return ready;
 }

@@ -47,7 +47,7 @@ struct free_colour { /* in the list of free ones, the oldest first */
 };
 
 struct elsewhere {
-    uint32_t gap, colour;
+    uint32_t gap, place, colour; /* place: in the list of free ones */
 };
 
 struct engine {
@@ -91,12 +91,11 @@ struct cycle_run {
     uint32_t *home, *held;             /* by piece: the colour it wants now; the one it has or had last */
     double *unused;                    /* by piece: since when nothing uses its binding to that */
     double host;                       /* nothing is issued before: it waited for a binding */
-    bool rebound;                      /* one of the pieces that are being taken was bound elsewhere */
     uint32_t *holder;                  /* by colour: the piece that has it, COLOUR_NONE: it is free */
     double *ready;                     /* by colour: when it is free */
     struct free_colour *free;          /* by colour; the one behind the last is the list's end */
     struct elsewhere *elsewhere;       /* room to choose in */
-    uint32_t displaced;                /* pieces that did not come home */
+    uint32_t displaced, bound;         /* pieces that did not come home; that were bound anew */
 };
 
 /* As before the first round. */

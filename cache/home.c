@@ -194,7 +194,6 @@ static bool assign(struct cache *cache, struct homes *homes)
 
     if (!list_frames(cache, homes))
         return false;
-    known->slots = homes->cycle->length < MOST_SLOTS ? homes->cycle->length : MOST_SLOTS;
     words = (known->slots + 63) / 64;
     known->homes = calloc(colouring->total + 1, sizeof(struct frame *));
     known->here = calloc(colouring->total + 1, sizeof(struct frame *));
@@ -230,8 +229,8 @@ static void go_home(struct cache *cache, struct known *known)
 /* A round that was left for a while and is followed again: choosing would take long, to the same end. */
 static bool come_back(struct cache *cache, struct known *known)
 {
-    if (cache->left_home != known || !known->at_home || !known->homes ||
-        known->frames != cache->frames.held / cache->frames.size)
+    if (cache->left_home != known || !known->at_home ||
+        (!known->freely && (!known->homes || known->frames != cache->frames.held / cache->frames.size)))
         return false;
     cache->left_home = NULL;
     go_home(cache, known);
@@ -252,17 +251,21 @@ void homes_make(struct cache *cache, struct known *known)
     go_home(cache, known);
     known->at_home = true;
     known_forget_homes(known);
+    known->freely = known->oldest = false;
     known->turns = unroll_turns(known->cycle);
     known->born = unroll_born(known->cycle);
     if (!unroll(known->cycle, known->schedule, known->turns, &homes.cycle, &homes.schedule))
         run = cycle_run_new(homes.cycle);
-    if (run &&
-        !colouring_choose(run, homes.cycle, homes.schedule, INFINITY, &homes.colouring, &result, &value)) {
+    if (run && !colouring_choose(run, homes.cycle, homes.schedule, INFINITY, false, &homes.colouring, &result,
+                                 &value)) {
         known->worth = (struct schedule_worth){value / known->turns, (result.in + result.out) / known->turns};
         /* The places are the colouring's. */
         known->first_home = homes.colouring.of_buffer;
         known->action_home = homes.colouring.of_action;
-        if (!assign(cache, &homes)) {
+        known->freely = colouring_freely(&homes.colouring);
+        known->oldest = homes.colouring.order == COLOUR_OLDEST;
+        known->slots = homes.cycle->length < MOST_SLOTS ? homes.cycle->length : MOST_SLOTS;
+        if (known->freely || !assign(cache, &homes)) {
             homes.colouring.of_buffer = homes.colouring.of_action = NULL;
             known_forget_homes(known);
         }
@@ -374,6 +377,8 @@ struct frame *home_elsewhere(struct cache *cache, const struct segment *segment,
     unsigned left = 4 * FRAME_CANDIDATES;
     struct frame *best = NULL;
 
+    if (known->oldest)
+        return cache->frames.free;
     now = (uint32_t)((uint64_t)cache->plan_phase * known->slots / length);
     wanted = stays < length ? (uint32_t)(stays * known->slots / length) + 1 : known->slots;
     if (bound && !bound->owned && unclaimed(known, bound, now) >= wanted)

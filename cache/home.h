@@ -15,6 +15,9 @@
  * Frames are chosen by an estimate of when copies begin and end, so that nobody waits for a copy on a frame
  * while another one would do: fixed homes chosen by order alone made rounds up to a tenth longer (replay).
  *
+ * Where HBM is full all the time and what moves comes back to where others are, a round may do better without
+ * any: then pieces go to what is free, and are bound anew (colour.h says how that is decided).
+ *
  * A home is a wish. What orders the owners of a frame are its edges.
  *
  * Called with the cache's lock held.

@@ -53,6 +53,8 @@ struct known {
     uint64_t *held;  /* by frame: the slots of the round in which it is a home, bits */
     uint32_t slots;
     bool at_home;      /* they are those of the schedule */
+    bool freely;       /* none were wanted (colour.h) */
+    bool oldest;       /* and pieces go to the frames that have been free for longest */
     uint32_t turns;    /* rounds that homes are chosen for together (unroll.h) */
     uint32_t born;     /* buffers born in a round */
     uint64_t round;    /* number of the one that is being planned: modulo turns it says which homes */

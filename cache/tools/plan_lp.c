@@ -26,6 +26,9 @@ enum { COARSE = 512 }; /* runs, at first */
 /* How much longer it takes to choose frames than to run a schedule with frames that are all alike. */
 #define COLOURED 9
 
+/* Homes take long to choose: where they lost so often in a row, they are not tried any more. */
+enum { HOMES_LOST = 4 };
+
 struct search {
     const struct cycle *cycle;
     const struct plan_options *options;
@@ -33,7 +36,9 @@ struct search {
     struct cycle_run *run;
     struct schedule *best;
     struct cycle_result result;
-    double time; /* of the best, with what its bindings cost */
+    double time;     /* of the best, with what its bindings cost */
+    bool unsettled;  /* homes were not all tried for the best */
+    unsigned freely; /* so many schedules in a row did best without homes for their pieces (colour.h) */
     double score, bound;
     double all_pieces;     /* of all buffers */
     double pieces;         /* the same, times the schedules tried */
@@ -77,7 +82,7 @@ static double score(const struct search *search, double time, const struct cycle
 /* With frames that are all alike first, which is quick and hardly ever slower; then with those it would get.
  */
 static int run_it(struct search *search, const struct schedule *schedule, struct cycle_result *result,
-                  double *time, double *value)
+                  double *time, double *value, bool *freely)
 {
     struct colouring colouring;
     int error = cycle_run_schedule(search->run, schedule, result, NULL);
@@ -90,10 +95,12 @@ static int run_it(struct search *search, const struct schedule *schedule, struct
         return 0;
     search->pieces += COLOURED * search->all_pieces;
     error = colouring_choose(search->run, search->cycle, schedule, search->best ? search->time : INFINITY,
-                             &colouring, result, time);
+                             search->freely >= HOMES_LOST, &colouring, result, time);
     if (error)
         return error;
     *value = score(search, *time, result, schedule->count);
+    *freely = colouring_freely(&colouring);
+    search->freely = *freely ? search->freely + 1 : 0;
     colouring_free(&colouring);
     return 0;
 }
@@ -103,7 +110,8 @@ static int judge(struct search *search, struct schedule *schedule, const char *n
 {
     struct cycle_result result;
     double value = 0, begin = processor_seconds();
-    int error = run_it(search, schedule, &result, took, &value);
+    bool freely = false;
+    int error = run_it(search, schedule, &result, took, &value, &freely);
 
     search->pieces += search->all_pieces;
     search->longest = fmax(search->longest, processor_seconds() - begin);
@@ -116,16 +124,18 @@ static int judge(struct search *search, struct schedule *schedule, const char *n
         return 0;
     }
     if (search->options->report)
-        fprintf(search->options->report,
-                "  %s: %.4f ms, in %.0f out %.0f frames, %u misses, %u displaced, %u actions\n", name,
-                result.time * 1e-6, result.in / (double)search->cycle->frame_size,
-                result.out / (double)search->cycle->frame_size, result.misses, result.displaced,
-                schedule->count);
+        fprintf(
+            search->options->report,
+            "  %s: %.4f ms, in %.0f out %.0f frames, %u misses, %u displaced, %u bound anew%s, %u actions\n",
+            name, result.time * 1e-6, result.in / (double)search->cycle->frame_size,
+            result.out / (double)search->cycle->frame_size, result.misses, result.displaced, result.bound,
+            freely ? ", no homes" : "", schedule->count);
     schedule_free(search->best);
     search->best = schedule;
     search->result = result;
     search->score = value;
     search->time = *took;
+    search->unsettled = freely;
     schedule->predicted = result.time;
     return 0;
 }
@@ -287,6 +297,8 @@ int plan_optimal(const struct cycle *cycle, const struct plan_options *options, 
         search.all_pieces += cycle_pieces(cycle, i);
     search.run = cycle_run_new(cycle);
     error = search.run ? search_all(&search) : -ENOMEM;
+    if (search.best && search.unsettled && !colouring_judge(cycle, search.best, &search.result, &search.time))
+        search.best->predicted = search.result.time;
     cycle_run_free(search.run);
     plan_work_free(&search.work);
     if (error) {

@@ -6,6 +6,7 @@
 #include "cache/cycle.h"
 #include "cache/cycle_run.h"
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -581,10 +582,59 @@ START_TEST(test_elsewhere)
     memcpy(colouring.comes, (uint32_t[]){2, 1}, 2 * sizeof *colouring.comes);
     memcpy(colouring.comes_first, (uint32_t[]){0, 1, 2, 2}, 4 * sizeof *colouring.comes_first);
     ck_assert_int_eq(cycle_run_coloured(run, &nothing, &colouring, &result, NULL), 0);
-    ck_assert_uint_eq(result.displaced, 1);
+    ck_assert_uint_eq(result.displaced, 0);
+    ck_assert_uint_eq(result.bound, 0);
     colouring_free(&colouring);
     cycle_times_free(&times);
     cycle_run_free(run);
+    cycle_free(cycle);
+}
+END_TEST
+
+/*
+ * Three of which any two fill HBM take turns: each comes back to where another is, so that homes have
+ * somebody wait or be displaced all the time. Without homes each goes where room is, bound anew.
+ */
+START_TEST(test_freely)
+{
+    enum { PIECES = 64 };
+    struct cycle *cycle = cycle_start(3, 2 * PIECES, 1);
+    struct schedule schedule = {0};
+    struct colouring colouring;
+    struct cycle_result result, alike;
+    struct cycle_run *run;
+    double value, freely;
+
+    cycle->in = cycle->out = cycle->in_both = cycle->out_both = FRAME * 1e4; /* bindings take part of it */
+    for (uint32_t i = 0; i < 3; i++) {
+        cycle_add(cycle, PIECES, CYCLE_NEVER, CYCLE_NEVER);
+        cycle->ops[i].duration = PIECES * 1e5;
+    }
+    for (uint32_t phase = 0; phase < 3; phase++) {
+        cycle_use(cycle, phase, phase, 0);
+        cycle_use(cycle, phase, (phase + 1) % 3, 0);
+    }
+    ck_assert_int_eq(cycle_index(cycle), 0);
+    for (uint32_t phase = 0; phase < 3; phase++) {
+        move_all(&schedule, SCHEDULE_OUT, (phase + 2) % 3, PIECES, phase);
+        move_all(&schedule, SCHEDULE_IN, (phase + 1) % 3, PIECES, phase);
+    }
+    run = cycle_run_new(cycle);
+    ck_assert_ptr_nonnull(run);
+    ck_assert_int_eq(cycle_run_schedule(run, &schedule, &alike, NULL), 0);
+    ck_assert_int_eq(colouring_choose(run, cycle, &schedule, INFINITY, false, &colouring, &result, &value),
+                     0);
+    ck_assert(colouring_freely(&colouring));
+    ck_assert_uint_ge(result.bound, 3 * PIECES);
+    ck_assert_double_lt(result.time, 1.3 * alike.time);
+    colouring_free(&colouring);
+    ck_assert_int_eq(colouring_choose(run, cycle, &schedule, INFINITY, true, &colouring, &result, &freely),
+                     0);
+    ck_assert(colouring_freely(&colouring));
+    ck_assert_double_eq(freely, value);
+    colouring_free(&colouring);
+    cycle_run_free(run);
+    free(schedule.actions);
     cycle_free(cycle);
 }
 END_TEST
@@ -671,6 +721,7 @@ int main(void)
     tcase_add_test(all, test_random_cycles);
     tcase_add_test(all, test_duplex);
     tcase_add_test(all, test_elsewhere);
+    tcase_add_test(all, test_freely);
     tcase_add_test(all, test_the_better_one);
     tcase_add_test(all, test_time_of_jobs);
     suite_add_tcase(suite, all);
