@@ -78,10 +78,17 @@ static inline void statistics_add(uint64_t *counter, uint64_t value)
     __atomic_fetch_add(counter, value, __ATOMIC_RELAXED);
 }
 
+/* What such a counter says at the moment. */
+static inline uint64_t statistics_now(const uint64_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+/* One at a time; others may look. */
 static inline void statistics_peak(uint64_t *counter, uint64_t value)
 {
-    if (value > *counter)
-        *counter = value;
+    if (value > statistics_now(counter))
+        __atomic_store_n(counter, value, __ATOMIC_RELAXED);
 }
 
 #endif

@@ -29,7 +29,7 @@ static void tell_full(void)
  */
 void host_account_tell(CUresult status, uint64_t size)
 {
-    uint64_t pinned = atomic_load(&host_memory_budget()->pinned), job = hook_counters.job_pinned_bytes;
+    uint64_t pinned = atomic_load(&host_memory_budget()->pinned), job = count_now(job_pinned_bytes);
 
     if (!host_account_refused(status))
         return;

@@ -34,8 +34,8 @@ static void note_bounds(const struct pinned *pinned)
 /* Locked. */
 static void count(int64_t bytes)
 {
-    hook_counters.job_pinned_bytes += (uint64_t)bytes;
-    statistics_peak(&hook_counters.peak_job_pinned_bytes, hook_counters.job_pinned_bytes);
+    count_add(job_pinned_bytes, (uint64_t)bytes);
+    statistics_peak(&hook_counters.peak_job_pinned_bytes, count_now(job_pinned_bytes));
 }
 
 void host_note(int64_t bytes)

@@ -95,7 +95,7 @@ static void write_device(struct live_device *to, struct gpu *gpu, const struct s
 static void write_page(uint64_t time)
 {
     const struct budget *budget = host_memory_budget();
-    uint64_t planned = hook_counters.planned_operations;
+    uint64_t planned = count_now(planned_operations);
     struct statistics counted;
     struct gpu *gpu;
     unsigned i;
@@ -111,11 +111,11 @@ static void write_page(uint64_t time)
     }
     page->devices = i;
     page->written = time;
-    page->operations = hook_counters.launches + hook_counters.graph_launches + hook_counters.copies;
+    page->operations = count_now(launches) + count_now(graph_launches) + count_now(copies);
     page->planned = planned;
     page->pinned = atomic_load(&budget->pinned);
     page->pinned_limit = atomic_load(&budget->limit);
-    page->job_pinned = hook_counters.job_pinned_bytes;
+    page->job_pinned = count_now(job_pinned_bytes);
     atomic_fetch_add(&page->sequence, 1);
 }
 

@@ -49,7 +49,10 @@ static void add_up(struct totals *totals)
     struct statistics one;
     struct gpu *gpu;
 
-    *totals = (struct totals){.sum = hook_counters};
+    *totals = (struct totals){0};
+#define NOW(name, unit, text) totals->sum.name = count_now(name);
+    HBMSPILL_COUNTERS(NOW)
+#undef NOW
     for (unsigned i = 0; (gpu = gpu_at(i)); i++) {
         cache_counters(gpu->cache, &one);
 #define ADD(name, unit, text) totals->sum.name += one.name;
