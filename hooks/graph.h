@@ -70,7 +70,8 @@ struct exec {
     bool named;    /* names has all */
     bool disabled; /* some node was, once */
     /* "Each launch is ordered behind any previous launches of hGraphExec" (cuGraphLaunch), in whatever
-     * stream: what a launch node by node has to see to. */
+     * stream: what a launch node by node has to see to. Other threads look at these, and record
+     * (graph_exec.c). */
     bool launched, singly; /* at all; the last time, node by node */
     CUstream stream;       /* of the last launch */
     CUevent event;         /* NULL: none yet */
@@ -84,6 +85,12 @@ struct exec *exec_find(CUgraphExec handle);
 void exec_forget_program(struct exec *exec);
 /* Brings opaque, open and names up to date. */
 void exec_refresh(struct exec *exec);
+/* Was launched in the stream, as a whole or node by node. */
+void exec_launched(struct exec *exec, CUstream stream, bool singly);
+/* Its last launch needs no event: it was waited for. */
+void exec_completed(struct exec *exec);
+/* A launch in the stream has to be made to come after the last one, by its event. */
+bool exec_comes_after(const struct exec *exec, CUstream stream, bool singly);
 /* Records the event behind the last launch, if that is still to be done. */
 CUresult exec_record(struct exec *exec);
 /* The same for all whose last launch was in the stream, or in any: it goes, or a capture begins. What is held

@@ -9,7 +9,8 @@
 #include "hooks/window.h"
 #include <pthread.h>
 
-/* Protects the table. Leaf. */
+/* Protects the table, and of each record what is said of its last launch: a stream that another thread
+ * destroys may have had it. Leaf; events are made and recorded with it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct exec *execs;
 struct exec *exec_find(CUgraphExec handle)
@@ -98,7 +99,9 @@ static void instantiated(CUgraphExec handle, CUgraph graph, unsigned long long f
 
 /* ---- order between launches ---- */
 
-/* What is held for the stream was submitted. Event and stream are to be of one context (cuEventRecord). */
+/* Locked. What is held for the stream was submitted. Event and stream are to be of one context
+ * (cuEventRecord).
+ */
 static CUresult record(struct exec *exec)
 {
     struct gpu *gpu = gpu_at(0);
@@ -120,11 +123,60 @@ static CUresult record(struct exec *exec)
     return status;
 }
 
+static bool to_record(const struct exec *exec)
+{
+    return exec->launched && !exec->recorded;
+}
+
 CUresult exec_record(struct exec *exec)
 {
-    CUresult status = exec->launched && !exec->recorded ? window_submit_for(exec->stream) : CUDA_SUCCESS;
+    CUresult status = CUDA_SUCCESS;
+    CUstream stream;
+    bool missing;
 
-    return exec->launched && !exec->recorded && status == CUDA_SUCCESS ? record(exec) : status;
+    pthread_mutex_lock(&lock);
+    missing = to_record(exec);
+    stream = exec->stream;
+    pthread_mutex_unlock(&lock);
+    if (!missing)
+        return CUDA_SUCCESS;
+    status = window_submit_for(stream);
+    if (status != CUDA_SUCCESS)
+        return status;
+    pthread_mutex_lock(&lock);
+    if (to_record(exec)) /* not by exec_record_all meanwhile */
+        status = record(exec);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void exec_launched(struct exec *exec, CUstream stream, bool singly)
+{
+    pthread_mutex_lock(&lock);
+    exec->launched = true;
+    exec->singly = singly;
+    exec->stream = stream;
+    exec->recorded = false;
+    pthread_mutex_unlock(&lock);
+}
+
+void exec_completed(struct exec *exec)
+{
+    pthread_mutex_lock(&lock);
+    exec->launched = false;
+    pthread_mutex_unlock(&lock);
+}
+
+/* The driver sees to it where both are whole. A thread's own default stream is another one in each thread. */
+bool exec_comes_after(const struct exec *exec, CUstream stream, bool singly)
+{
+    bool after;
+
+    pthread_mutex_lock(&lock);
+    after = exec->launched && (singly || exec->singly) &&
+            (exec->stream != stream || stream == CU_STREAM_PER_THREAD);
+    pthread_mutex_unlock(&lock);
+    return after;
 }
 
 /*
@@ -139,8 +191,7 @@ void exec_record_all(bool any, CUstream stream)
     pthread_mutex_lock(&lock);
     HASH_ITER(hh, execs, exec, next)
     {
-        if (!exec->launched || exec->recorded || !(any || exec->stream == stream) ||
-            record(exec) == CUDA_SUCCESS)
+        if (!to_record(exec) || !(any || exec->stream == stream) || record(exec) == CUDA_SUCCESS)
             continue;
         exec->launched = false;
         failed = true;

@@ -184,31 +184,28 @@ static CUresult check_nodes(const struct program *program, struct gpu *gpu, CUst
     return status;
 }
 
-/* The stream comes after an earlier launch in another one. The driver sees to it where both are whole. */
+/* The stream comes after an earlier launch in another one. */
 static CUresult follow(struct exec *exec, CUstream stream, bool singly)
 {
     CUresult status;
 
-    if (!exec->launched || !(singly || exec->singly) ||
-        (exec->stream == stream && stream != CU_STREAM_PER_THREAD)) /* another in each thread */
+    if (!exec_comes_after(exec, stream, singly))
         return CUDA_SUCCESS;
     status = exec_record(exec);
-    return status == CUDA_SUCCESS ? hook_cuStreamWaitEvent(stream, exec->event, CU_EVENT_WAIT_DEFAULT)
-                                  : status;
+    if (status != CUDA_SUCCESS || !exec->event) /* none: it was waited for meanwhile */
+        return status;
+    return hook_cuStreamWaitEvent(stream, exec->event, CU_EVENT_WAIT_DEFAULT);
 }
 
 /* A thread's own default stream can be named only there, and one that may be captured takes no event later.
  */
 static void launched(struct exec *exec, CUstream stream, bool singly)
 {
-    exec->launched = true;
-    exec->singly = singly;
-    exec->stream = stream;
-    exec->recorded = false;
+    exec_launched(exec, stream, singly);
     if ((stream == CU_STREAM_PER_THREAD || atomic_load_explicit(&captures_active, memory_order_relaxed)) &&
         exec_record(exec) != CUDA_SUCCESS) {
         (void)hbmspill_real.cuStreamSynchronize(stream);
-        exec->launched = false;
+        exec_completed(exec);
     }
 }
 
