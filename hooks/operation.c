@@ -12,7 +12,7 @@
 
 void operation_explain(const struct gpu *gpu, const struct cache_failure *failure, const char *what)
 {
-    uint64_t job = hook_counters.job_pinned_bytes; /* a moment's, for a text */
+    uint64_t job = count_now(job_pinned_bytes); /* a moment's, for a text */
     char of_job[80] = "";
 
     if (failure->tier == CACHE_TIER_HBM) {
@@ -29,6 +29,13 @@ void operation_explain(const struct gpu *gpu, const struct cache_failure *failur
             "%s of %llu MiB is more than device memory (%llu MiB) and host memory (%llu MiB) have together: "
             "raise HBMSPILL_HOST_LIMIT",
             what, MIB(failure->asked), MIB(failure->hbm_limit), MIB(failure->host_limit));
+        return;
+    }
+    if (!failure->host_limit) {
+        log_gpu(LOG_ERROR, LOG_IN_FULL, gpu->device,
+                "%s: device memory (%llu MiB) is full, and no host memory may be pinned for %llu MiB more: "
+                "HBMSPILL_HOST_LIMIT is 0",
+                what, MIB(failure->hbm_limit), MIB(failure->asked));
         return;
     }
     if (MIB(job)) /* less is nothing beside the figures of the line */

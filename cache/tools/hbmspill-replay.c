@@ -99,12 +99,12 @@ static double parse_whole(const char *option, const char *text, bool units)
 }
 
 /* The same, and nothing at all is allowed. */
-static double parse_factor(const char *option, const char *text)
+static double parse_factor(const char *option, const char *text, bool units)
 {
     const char *rest;
     double value;
 
-    if (!parse(text, false, &value, &rest) || *rest)
+    if (!parse(text, units, &value, &rest) || *rest)
         wrong_usage(option, text);
     return value;
 }
@@ -223,7 +223,7 @@ static void parse_arguments(int argc, char **argv, struct request *request)
             parse_hbm(request, optarg);
             break;
         case 'h':
-            request->config.host = (uint64_t)parse_whole("--host", optarg, true);
+            request->config.host = (uint64_t)parse_factor("--host", optarg, true);
             break;
         case 'l':
             parse_link(request, optarg);
@@ -270,7 +270,7 @@ static void parse_arguments(int argc, char **argv, struct request *request)
             request->config.size_scale = parse_whole("--size-scale", optarg, false);
             break;
         case 'c':
-            request->config.driver_scale = parse_factor("--driver-scale", optarg);
+            request->config.driver_scale = parse_factor("--driver-scale", optarg, false);
             break;
         case 'j':
             request->json = true;

@@ -19,6 +19,9 @@ static int fail(struct replay *replay, int error, const struct cache_failure *fa
         snprintf(result->why, sizeof result->why, "%.120s needs %llu MiB of HBM at once, there are %llu",
                  what, (unsigned long long)(failure->asked >> 20),
                  (unsigned long long)(failure->hbm_limit >> 20));
+    else if (!failure->host_limit)
+        snprintf(result->why, sizeof result->why, "%.120s: no room for %llu MiB more, and no host memory",
+                 what, (unsigned long long)(failure->asked >> 20));
     else
         snprintf(result->why, sizeof result->why,
                  "%.120s: no room for %llu MiB more on the host, %llu of %llu MiB are used", what,

@@ -317,6 +317,13 @@ static void said_by_whom(const struct outcome *of)
     ck_assert_msg(strstr(of->err, "(40 of them pinned by the job itself)") != NULL, "%s", of->err);
 }
 
+static void none_to_spill_to(const struct outcome *of)
+{
+    ck_assert_msg(strstr(of->err, "no host memory may be pinned for") != NULL, "%s", of->err);
+    ck_assert_msg(strstr(of->err, "MiB are used") == NULL, "%s", of->err);
+    ck_assert_uint_eq(outcome_number(of->statistics, "bytes_out"), 0);
+}
+
 /* Spills a little, and looks at every word. */
 static void spilling(void)
 {
@@ -599,6 +606,11 @@ static const struct scenario scenarios[] = {
      .flags = SCENARIO_NOT_NATIVE | SCENARIO_ONCE | SCENARIO_UNCOUNTED,
      .variables = "HBMSPILL_HOST_LIMIT=48M HBMSPILL_WINDOW=off SYNTHETIC_GPU_HOST_VMM=off",
      .inspect = not_said_by_whom},
+    {.name = "filled_without_a_host_tier",
+     .job = filled_not_by_the_job,
+     .flags = SCENARIO_NOT_NATIVE | SCENARIO_ONCE | SCENARIO_UNCOUNTED,
+     .variables = "HBMSPILL_HOST_LIMIT=0 HBMSPILL_WINDOW=off",
+     .inspect = none_to_spill_to},
     {.name = "no_registration",
      .job = spilling,
      .flags = SCENARIO_NOT_NATIVE | SCENARIO_SPILLS,

@@ -263,6 +263,10 @@ START_TEST(test_what_does_not_fit_is_said)
     result = run(&config);
     ck_assert(!result.complete);
     ck_assert_ptr_nonnull(strstr(result.why, "no room for 4 MiB more on the host"));
+    config.host = 0;
+    result = run(&config);
+    ck_assert(!result.complete);
+    ck_assert_ptr_nonnull(strstr(result.why, "no room for 4 MiB more, and no host memory"));
     tape_free(tape);
 }
 END_TEST
