@@ -24,8 +24,8 @@ def trunk(weights, observations, layers):
     return normalize(x) @ weights["unembed"]
 
 
-def model(rng, layers, outputs):
-    weights = init(rng, WIDTH, layers, TOKENS)
+def model(rng, layers, tokens, outputs):
+    weights = init(rng, WIDTH, layers, tokens)
     del weights["embed"]
     weights["unembed"] = weights["unembed"][:, :outputs].copy()
     return weights
@@ -33,6 +33,7 @@ def model(rng, layers, outputs):
 
 def make(scale):
     layers = rounds.at_least(2, LAYERS, scale)
+    tokens = rounds.shorter(TOKENS, scale)
 
     def act(weights, observations, noise):
         """Actions drawn by adding noise of Gumbel's distribution, and a reward for each."""
@@ -71,11 +72,11 @@ def make(scale):
 
     def batch(number):
         drawn = np.random.default_rng(1000 + number)
-        noise = drawn.gumbel(size=(TOKENS, ACTIONS)).astype(np.float32)
-        return drawn.standard_normal((TOKENS, WIDTH)).astype(np.float32), noise
+        noise = drawn.gumbel(size=(tokens, ACTIONS)).astype(np.float32)
+        return drawn.standard_normal((tokens, WIDTH)).astype(np.float32), noise
 
     return rounds.Job(
-        state=(adam.state_of(model(rng, layers, ACTIONS)), adam.state_of(model(rng, layers, 1))), step=step, batch=batch
+        state=(adam.state_of(model(rng, layers, tokens, ACTIONS)), adam.state_of(model(rng, layers, tokens, 1))), step=step, batch=batch
     )
 
 

@@ -36,13 +36,14 @@ def train(state, text):
 
 def make(scale):
     layers = rounds.at_least(2, LAYERS, scale)
-    single = init(np.random.default_rng(0), WIDTH, layers, TOKENS)
+    tokens = rounds.shorter(TOKENS, scale)
+    single = init(np.random.default_rng(0), WIDTH, layers, tokens)
     weights = {name: single[name] for name in ("embed", "position", "unembed")}
     weights["layers"] = {name: np.stack([single[f"{i}.{name}"] for i in range(layers)]) for name in NAMES}
     return rounds.Job(
         state=adam.state_of(weights),
         step=rounds.compile_once(train, donate=(0,)),
-        batch=lambda number: ((np.arange(TOKENS + 1, dtype=np.int32) * (number + 7)) ** 2 % 251,),
+        batch=lambda number: ((np.arange(tokens + 1, dtype=np.int32) * (number + 7)) ** 2 % 251,),
     )
 
 

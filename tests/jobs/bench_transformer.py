@@ -16,12 +16,13 @@ WIDTH, LAYERS, TOKENS = 256, 12, 128
 def make(scale):
     rng = np.random.default_rng(0)
     layers = rounds.at_least(2, LAYERS, scale)
-    weights = init(rng, WIDTH, layers, TOKENS)
+    tokens = rounds.shorter(TOKENS, scale)
+    weights = init(rng, WIDTH, layers, tokens)
     zeros = {name: np.zeros_like(w) for name, w in weights.items()}
     return rounds.Job(
         state=(weights, zeros, zeros, np.float32(0)),
         step=rounds.compile_once(make_step(layers, 1e-3), donate=(0,)),
-        batch=lambda number: ((np.arange(TOKENS + 1, dtype=np.int32) * (number + 7)) ** 2 % 251,),
+        batch=lambda number: ((np.arange(tokens + 1, dtype=np.int32) * (number + 7)) ** 2 % 251,),
     )
 
 

@@ -2,7 +2,7 @@
 
 A program describes itself as a Job. Everything is a function of the options: the same --steps and --scale give the same losses
 and the same state, bit for bit, on the same kind of device. --scale 1 is the shape the bench uses; less is the same
-program with fewer layers or rows, for tests. Arrays are made with NumPy, so nothing but the program's own steps is launched.
+program with fewer layers, rows or tokens, for tests. Arrays are made with NumPy, so nothing but the program's own steps is launched.
 """
 
 import argparse
@@ -46,6 +46,11 @@ def compile_once(function, donate=()):
 def at_least(least, number, scale):
     """number of layers or rows, scaled."""
     return max(least, round(number * scale))
+
+
+def shorter(tokens, scale):
+    """tokens of a batch: half of them where there are few layers, so that there is less to compute for each byte that is kept."""
+    return tokens if scale >= 0.5 else tokens // 2
 
 
 def main(text, make):
