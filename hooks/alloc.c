@@ -5,6 +5,7 @@
  * counted. Not movable: pools that can be exported or are not of the device, memory allocated by a capture
  * (it belongs to the graph).
  */
+#include "hooks/alloc.h"
 #include "hooks/capture.h"
 #include "hooks/costs.h"
 #include "hooks/counters.h"
@@ -62,6 +63,11 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
     }
     *status = gpu_result(gpu, error);
     return true;
+}
+
+bool alloc_take(CUdeviceptr *out, size_t size, CUresult *status)
+{
+    return managed_alloc(out, size, status);
 }
 
 /* The driver's, tried again after making room; `note' counts what it took. */
@@ -193,6 +199,15 @@ static bool managed_free(CUdeviceptr address, const struct stream_key *stream, C
     *status = gpu_result(gpu, cache_free(gpu->cache, address, stream));
     gpu_leave(entered);
     return true;
+}
+
+CUresult alloc_give(CUdeviceptr address)
+{
+    CUresult status = CUDA_SUCCESS;
+
+    window_submit_quietly(CU_STREAM_LEGACY);
+    (void)managed_free(address, NULL, &status);
+    return status;
 }
 
 /* The driver's. It is no longer a host pool's before the call: the address may be another's right after. */

@@ -2,12 +2,13 @@
  * query.c - what the job is told: how much memory there is, and what an address is.
  *
  * Memory sizes are one coherent figure, HBM plus host tier unless HBMSPILL_REPORT says otherwise, so that XLA
- * plans as it would for a GPU that is big enough. Where the job's allocator takes one slab (nothing can be
- * spilled then) it is told the truth, else it would ask for a slab that cannot be had. NVML is not touched:
- * it says what the hardware has.
+ * plans as it would for a GPU that is big enough. Where the job's allocator takes one slab, or regions that
+ * are not spilled, it is told the truth, else it would ask for a slab that cannot be had. NVML is not
+ * touched: it says what the hardware has.
  */
 #include "hooks/gpu.h"
 #include "hooks/host_alloc.h"
+#include "hooks/region.h"
 #include "hooks/sync_memops.h"
 #include "shim/options.h"
 
@@ -37,7 +38,8 @@ static bool reported_total(CUdevice device, uint64_t *total)
         *total = report->bytes;
         return true;
     }
-    if (shim_allocator_hides_tensors() || !gpu_limits(device, &hbm, &host))
+    if (shim_allocator() == SHIM_ALLOCATOR_SLAB ||
+        (shim_allocator() == SHIM_ALLOCATOR_REGIONS && !region_spilled()) || !gpu_limits(device, &hbm, &host))
         return false;
     *total = hbm + steady(host);
     return true;

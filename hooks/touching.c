@@ -366,8 +366,6 @@ FIXING_HOOK(cuMemGetHandleForAddressRange,
             (void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,
              unsigned long long flags),
             (handle, address, size, type, flags), address)
-FIXING_HOOK(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *address),
-            (handle, address), (uintptr_t)address)
 FIXING_HOOK(cuMulticastBindAddr,
             (CUmemGenericAllocationHandle multicast, size_t offset, CUdeviceptr address, size_t size,
              unsigned long long flags),

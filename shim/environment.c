@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 #define INHERITED "HBMSPILL_INHERITED"
 #define HEAP_FLAG "--xla_multiheap_size_constraint_per_heap"
 #define ADDED_ALLOCATOR "cuda_async"
+#define PREALLOCATE "XLA_PYTHON_CLIENT_PREALLOCATE"
+#define UNIFIED "TF_FORCE_UNIFIED_MEMORY"
 #define LEVEL "TF_CPP_MIN_LOG_LEVEL"
 #define ADDED_LEVEL "2" /* errors */
 
@@ -26,7 +29,8 @@ static char added_flags[FLAGS_ADDED_MAX]; /* "" where none was added */
 static bool added_allocator, added_level;
 static bool flags_in_file;
 static atomic_bool overwritten_said;
-static bool hides, hides_chosen; /* as of cuInit */
+static enum shim_allocator allocator_kind; /* as of cuInit */
+static bool allocator_chosen;
 
 static bool is_space(char c)
 {
@@ -212,11 +216,36 @@ static void warn_overwritten(void)
                  missing);
 }
 
+/* As XLA takes it. */
+static bool is_true(const char *text)
+{
+    return text && (!strcasecmp(text, "1") || !strcasecmp(text, "true"));
+}
+
+/* What jaxlib takes for no (xla_client.py); anything else is yes. */
+static bool is_no(const char *text)
+{
+    return text && (!strcmp(text, "0") || !strcmp(text, "false") || !strcmp(text, "False"));
+}
+
+static enum shim_allocator find_allocator(void)
+{
+    const char *name = environment_get(ALLOCATOR);
+
+    allocator_chosen = name && name[0];
+    if (!allocator_chosen)
+        name = "default";
+    if (!strcasecmp(name, ADDED_ALLOCATOR))
+        return SHIM_ALLOCATOR_TENSORS;
+    if (!strcasecmp(name, "vmm") || !strcasecmp(name, "platform"))
+        return SHIM_ALLOCATOR_REGIONS;
+    return is_no(environment_get(PREALLOCATE)) && !is_true(environment_get(UNIFIED)) ? SHIM_ALLOCATOR_REGIONS
+                                                                                     : SHIM_ALLOCATOR_SLAB;
+}
+
 void environment_report(void)
 {
-    const char *allocator = environment_get(ALLOCATOR);
-    hides_chosen = allocator && allocator[0];
-    hides = !hides_chosen || (strcmp(allocator, ADDED_ALLOCATOR) != 0 && strcmp(allocator, "vmm") != 0);
+    allocator_kind = find_allocator();
     if (added_allocator)
         log_info(LOG_IN_ENVIRONMENT, "set %s=%s", ALLOCATOR, ADDED_ALLOCATOR);
     if (added_flags[0])
@@ -234,18 +263,25 @@ void environment_recheck(void)
     warn_overwritten();
 }
 
-bool environment_hides_tensors(void)
+enum shim_allocator environment_allocator(void)
 {
-    return hides;
+    return allocator_kind;
 }
 
 void environment_warn_hidden(void)
 {
     /* In observe mode nothing is set for the job, so an unset variable is no choice of its user. */
-    const enum log_level level = hides_chosen || options_get()->mode == OPTION_MODE_ON ? LOG_WARN : LOG_INFO;
-    if (hides)
+    const enum log_level level =
+        allocator_chosen || options_get()->mode == OPTION_MODE_ON ? LOG_WARN : LOG_INFO;
+    if (allocator_kind == SHIM_ALLOCATOR_SLAB)
+        log_at(
+            level, LOG_IN_ENVIRONMENT,
+            "the job's allocator asks for all its memory at once, nothing of which can be spilled; set %s=%s "
+            "(or leave it unset)",
+            ALLOCATOR, ADDED_ALLOCATOR);
+    else if (allocator_kind == SHIM_ALLOCATOR_REGIONS)
         log_at(level, LOG_IN_ENVIRONMENT,
-               "the job's allocator asks for memory in large regions, tensors cannot be spilled one by one; "
-               "set %s=%s (or leave it unset)",
+               "the job's allocator asks for memory in regions, which are spilled as a whole; with %s=%s (or "
+               "unset) tensors are, one by one",
                ALLOCATOR, ADDED_ALLOCATOR);
 }

@@ -18,6 +18,7 @@
 #ifndef HBMSPILL_SHIM_ENVIRONMENT_H
 #define HBMSPILL_SHIM_ENVIRONMENT_H
 
+#include "shim/shim.h"
 #include <stdbool.h>
 
 /* Takes back what a parent process added and, if `add`, adds XLA's settings where the user has none. */
@@ -29,10 +30,10 @@ void environment_report(void);
 /* At exit: warns about what was undone after cuInit. */
 void environment_recheck(void);
 
-/* As shim_allocator_hides_tensors. */
-bool environment_hides_tensors(void);
+/* As shim_allocator. */
+enum shim_allocator environment_allocator(void);
 
-/* At exit: warns where the allocator hides tensors, with the setting that helps. */
+/* At exit: warns where another allocator would let tensors be spilled, with the setting. */
 void environment_warn_hidden(void);
 
 #endif

@@ -130,6 +130,13 @@ typedef CUresult(CUDAAPI *PFN_cuTexRefSetAddress2D_v3020)(CUtexref, const CUDA_A
     X(cuMemRelease, PFN_cuMemRelease_v10020) \
     X(cuMemMap, PFN_cuMemMap_v10020) \
     X(cuMemUnmap, PFN_cuMemUnmap_v10020) \
+    X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020) \
+    X(cuMemAddressFree, PFN_cuMemAddressFree_v10020) \
+    X(cuMemSetAccess, PFN_cuMemSetAccess_v10020) \
+    X(cuMemGetAccess, PFN_cuMemGetAccess_v10020) \
+    X(cuMemGetAllocationPropertiesFromHandle, PFN_cuMemGetAllocationPropertiesFromHandle_v10020) \
+    X(cuMemExportToShareableHandle, PFN_cuMemExportToShareableHandle_v10020) \
+    X(cuMulticastBindMem, PFN_cuMulticastBindMem_v12010) \
     X(cuMemGetInfo_v2, PFN_cuMemGetInfo_v3020) \
     X(cuDeviceTotalMem_v2, PFN_cuDeviceTotalMem_v3020) \
     X(cuMemGetAddressRange_v2, PFN_cuMemGetAddressRange_v3020) \
@@ -409,9 +416,6 @@ typedef CUresult(CUDAAPI *PFN_cuTexRefSetAddress2D_v3020)(CUtexref, const CUDA_A
     X(cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000) \
     X(cuDeviceGetMemPool, PFN_cuDeviceGetMemPool_v11020) \
     X(cuDeviceGetDefaultMemPool, PFN_cuDeviceGetDefaultMemPool_v11020) \
-    X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020) \
-    X(cuMemAddressFree, PFN_cuMemAddressFree_v10020) \
-    X(cuMemSetAccess, PFN_cuMemSetAccess_v10020) \
     X(cuMemGetAllocationGranularity, PFN_cuMemGetAllocationGranularity_v10020) \
     X(cuStreamCreate, PFN_cuStreamCreate_v2000) \
     X(cuStreamGetCaptureInfo_v2, PFN_cuStreamGetCaptureInfo_v11030) \

@@ -34,9 +34,9 @@ bool shim_substitutes(void)
     return shim_mode() != SHIM_OFF && atomic_load_explicit(&shim_state, memory_order_relaxed) != SHIM_INERT;
 }
 
-bool shim_allocator_hides_tensors(void)
+enum shim_allocator shim_allocator(void)
 {
-    return environment_hides_tensors();
+    return environment_allocator();
 }
 
 static void become_active(void)

@@ -35,10 +35,16 @@ static inline bool shim_active(void)
 bool shim_substitutes(void);
 
 /*
- * Whether the job chose an XLA allocator that asks the driver for large regions and cuts them up itself
- * (XLA_PYTHON_CLIENT_ALLOCATOR=default, bfc, platform), so that tensors cannot be told apart. As of cuInit.
+ * What the job's XLA allocator asks the driver for (XLA_PYTHON_CLIENT_ALLOCATOR and what goes with it). As of
+ * cuInit.
+ *
+ *   TENSORS  an allocation for each (cuda_async), or the job is none of JAX's
+ *   REGIONS  handles that it maps itself: one for each tensor (vmm), or as many as are needed, which it cuts
+ * up (platform; default and bfc where they are not told to take all at once) SLAB     one, for all that it
+ * may ever use (default, bfc), or unified memory
  */
-bool shim_allocator_hides_tensors(void);
+enum shim_allocator { SHIM_ALLOCATOR_TENSORS, SHIM_ALLOCATOR_REGIONS, SHIM_ALLOCATOR_SLAB };
+enum shim_allocator shim_allocator(void);
 
 /*
  * What hooks/ provides.

@@ -22,6 +22,7 @@ integration_tests = \
 	%D%/integration/test_pinned \
 	%D%/integration/test_planner \
 	%D%/integration/test_queries \
+	%D%/integration/test_regions \
 	%D%/integration/test_rounds \
 	%D%/integration/test_runtime_host \
 	%D%/integration/test_seldom \
@@ -45,6 +46,10 @@ endif
 
 integration_cflags = $(AM_CFLAGS) $(CHECK_CFLAGS)
 integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
+
+%C%_integration_test_regions_SOURCES = %D%/integration/test_regions.c
+%C%_integration_test_regions_CFLAGS = $(integration_cflags)
+%C%_integration_test_regions_LDADD = $(integration_libs)
 
 %C%_integration_test_alloc_SOURCES = %D%/integration/test_alloc.c
 %C%_integration_test_alloc_CFLAGS = $(integration_cflags)

@@ -56,9 +56,9 @@ static void look_at_variables(void)
     const char *platforms = value_of("JAX_PLATFORMS"), *unified = value_of("TF_FORCE_UNIFIED_MEMORY");
     bool good = true;
 
-    if (allocator[0] && strcmp(allocator, "cuda_async") != 0 && strcmp(allocator, "vmm") != 0) {
+    if (allocator[0] && strcmp(allocator, "cuda_async") != 0) {
         doctor_find(FINDING_WARNING, "variables", "unset XLA_PYTHON_CLIENT_ALLOCATOR",
-                    "XLA_PYTHON_CLIENT_ALLOCATOR=%s hides tensors: nothing can be spilled one by one",
+                    "XLA_PYTHON_CLIENT_ALLOCATOR=%s hides tensors: memory is spilled by region or not at all",
                     allocator);
         good = false;
     }

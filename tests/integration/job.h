@@ -72,6 +72,10 @@ enum { JOB_SLOWER = 1 };
     X(cuMemRelease)                                                                                          \
     X(cuMemMap)                                                                                              \
     X(cuMemUnmap)                                                                                            \
+    X(cuMemGetAccess)                                                                                        \
+    X(cuMemRetainAllocationHandle)                                                                           \
+    X(cuMemExportToShareableHandle)                                                                          \
+    X(cuMemGetAllocationPropertiesFromHandle)                                                                \
     X(cuMemSetAccess)                                                                                        \
     X(cuMemGetInfo)                                                                                          \
     X(cuMemGetAddressRange)                                                                                  \

@@ -327,28 +327,42 @@ START_TEST(test_overwritten)
 }
 END_TEST
 
-/* Whether the allocator's choice is warned about at exit. */
+/* What is said at exit of the allocator's choice: nothing, or of one that asks for all at once or for
+ * regions. */
+#define SLAB "asks for all its memory at once"
+#define REGIONS "asks for memory in regions"
+
 static const struct {
-    const char *variables[2];
-    unsigned int warnings;
+    const char *variables[3];
+    const char *said;
 } allocators[] = {
-    {{NULL}, 0},
-    {{"XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async"}, 0},
-    {{"XLA_PYTHON_CLIENT_ALLOCATOR=vmm"}, 0},
-    {{"XLA_PYTHON_CLIENT_ALLOCATOR=default"}, 1},
-    {{"XLA_PYTHON_CLIENT_ALLOCATOR=bfc"}, 1},
-    {{"XLA_PYTHON_CLIENT_ALLOCATOR=platform"}, 1},
-    {{"HBMSPILL=observe"}, 0},
-    {{"HBMSPILL=observe", "XLA_PYTHON_CLIENT_ALLOCATOR=bfc"}, 1},
+    {{NULL}, NULL},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async"}, NULL},
+    {{"XLA_PYTHON_CLIENT_PREALLOCATE=false"}, NULL},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=vmm"}, REGIONS},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=VMM"}, REGIONS},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=platform"}, REGIONS},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=default"}, SLAB},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=bfc"}, SLAB},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=bfc", "XLA_PYTHON_CLIENT_PREALLOCATE=true"}, SLAB},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=bfc", "XLA_PYTHON_CLIENT_PREALLOCATE=False"}, REGIONS},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=bfc", "XLA_PYTHON_CLIENT_PREALLOCATE=0"}, REGIONS},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=bfc", "XLA_PYTHON_CLIENT_PREALLOCATE=0", "TF_FORCE_UNIFIED_MEMORY=true"},
+     SLAB},
+    {{"XLA_PYTHON_CLIENT_ALLOCATOR=vmm", "TF_FORCE_UNIFIED_MEMORY=0"}, REGIONS},
+    {{"HBMSPILL=observe"}, NULL},
+    {{"HBMSPILL=observe", "XLA_PYTHON_CLIENT_ALLOCATOR=bfc"}, SLAB},
 };
 
 START_TEST(test_allocator_warning)
 {
-    const char *variables[8] = {PRELOAD, PATH_TO_FAKES};
+    const char *variables[8] = {PRELOAD, PATH_TO_FAKES}, *said = allocators[_i].said;
     memcpy(variables + 2, allocators[_i].variables, sizeof allocators[_i].variables);
     const struct run_outcome *outcome = probe("plain", variables);
-    ck_assert_uint_eq(run_count_lines(outcome->err, "asks for memory in large regions"),
-                      allocators[_i].warnings);
+    ck_assert_uint_eq(run_count_lines(outcome->err, SLAB), said && !strcmp(said, SLAB));
+    ck_assert_uint_eq(run_count_lines(outcome->err, REGIONS), said && !strcmp(said, REGIONS));
+    ck_assert_uint_eq(run_count_lines(outcome->err, "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async (or"),
+                      said != NULL);
     ck_assert_uint_eq(run_count_lines(outcome->err, NOTHING_ASKED), 1); /* nothing but cuInit is used here */
 }
 END_TEST
