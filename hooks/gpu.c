@@ -172,17 +172,25 @@ static uint64_t default_reserve(uint64_t total)
     return reserve > 512 * MIB ? 512 * MIB : reserve;
 }
 
-static void limits(int device, uint64_t free_bytes, uint64_t total, uint64_t *hbm, uint64_t *host)
+/*
+ * hbm: to use; told: the same but for the share that the user lets JAX have, which JAX takes of what it is
+ * told.
+ */
+static void limits(int device, uint64_t free_bytes, uint64_t total, uint64_t *hbm, uint64_t *told,
+                   uint64_t *host)
 {
     const struct option_device options = options_of_device(options_get(), device);
     uint64_t reserve = options_amount(&options.reserve, total, default_reserve(total));
+    uint64_t most = free_bytes > reserve ? free_bytes - reserve : 0;
+    double share = shim_memory_fraction() * (double)total;
 
-    *hbm = options_amount(&options.hbm_limit, total, free_bytes > reserve ? free_bytes - reserve : 0);
+    *hbm = options_amount(&options.hbm_limit, total, share < (double)most ? (uint64_t)share : most);
+    *told = options_amount(&options.hbm_limit, total, most);
     if (*hbm > free_bytes) {
         log_gpu_once(LOG_WARN, LOG_IN_GPU, device,
                      "HBMSPILL_HBM_LIMIT asks for %llu MiB, %llu MiB are free: using that",
                      (unsigned long long)(*hbm / MIB), (unsigned long long)(free_bytes / MIB));
-        *hbm = free_bytes;
+        *hbm = *told = free_bytes;
     }
     *host = host_memory_limit();
 }
@@ -192,9 +200,10 @@ bool gpu_limits(CUdevice device, uint64_t *hbm, uint64_t *host)
     struct gpu *gpu = gpu_of_device(device);
     size_t free_bytes, total;
     CUdevice current;
+    uint64_t limit;
 
     if (gpu) {
-        *hbm = gpu->hbm_limit;
+        *hbm = gpu->hbm_told;
         *host = gpu->host_limit;
         return true;
     }
@@ -206,7 +215,7 @@ bool gpu_limits(CUdevice device, uint64_t *hbm, uint64_t *host)
             return false;
         free_bytes = total;
     }
-    limits(device, free_bytes, total, hbm, host);
+    limits(device, free_bytes, total, &limit, hbm, host);
     return true;
 }
 
@@ -290,7 +299,7 @@ static struct gpu *make(CUdevice device)
         free(gpu);
         return unmanaged(device, "it could not be asked for its memory");
     }
-    limits(device, free_bytes, total, &gpu->hbm_limit, &gpu->host_limit);
+    limits(device, free_bytes, total, &gpu->hbm_limit, &gpu->hbm_told, &gpu->host_limit);
     gpu->granularity = granularity;
     gpu->physical_total = total;
     device_cuda_init(gpu);

@@ -28,6 +28,7 @@ struct gpu {
     uint64_t granularity;    /* bytes */
     uint64_t physical_total; /* what the device has */
     uint64_t hbm_limit, host_limit;
+    uint64_t hbm_told; /* the limit, less what the user keeps from JAX alone: JAX takes that off by itself */
     atomic_int last_error;          /* CUresult behind the last -EIO */
     struct cache_observer observer; /* what the cache tells: observe.h */
     struct link link;
@@ -46,7 +47,7 @@ struct gpu *gpu_of_address(uint64_t address);
 /* The i-th gpu made, NULL past the last. */
 struct gpu *gpu_at(unsigned i);
 
-/* What the device will be limited to, known without making it: bytes of HBM, of pinned host memory. */
+/* What the job may be told of, known without making it: bytes of HBM (hbm_told), of pinned host memory. */
 bool gpu_limits(CUdevice device, uint64_t *hbm, uint64_t *host);
 
 /* Makes the gpu's context current if it is not. Returns what gpu_leave needs. */

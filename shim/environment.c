@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
@@ -19,6 +20,8 @@
 #define HEAP_FLAG "--xla_multiheap_size_constraint_per_heap"
 #define ADDED_ALLOCATOR "cuda_async"
 #define PREALLOCATE "XLA_PYTHON_CLIENT_PREALLOCATE"
+#define FRACTION "XLA_CLIENT_MEM_FRACTION"
+#define FRACTION_OLD "XLA_PYTHON_CLIENT_MEM_FRACTION"
 #define UNIFIED "TF_FORCE_UNIFIED_MEMORY"
 #define LEVEL "TF_CPP_MIN_LOG_LEVEL"
 #define ADDED_LEVEL "2" /* errors */
@@ -31,6 +34,7 @@ static bool flags_in_file;
 static atomic_bool overwritten_said;
 static enum shim_allocator allocator_kind; /* as of cuInit */
 static bool allocator_chosen;
+static double memory_fraction = 1; /* as of cuInit */
 
 static bool is_space(char c)
 {
@@ -243,9 +247,23 @@ static enum shim_allocator find_allocator(void)
                                                                                      : SHIM_ALLOCATOR_SLAB;
 }
 
+/* What is no number, or none below 1, jaxlib refuses or it is no restriction. */
+static double find_fraction(void)
+{
+    const char *text = environment_get(FRACTION);
+    char *end;
+    double fraction;
+
+    if (!text || !text[0])
+        text = environment_get(FRACTION_OLD);
+    fraction = text ? strtod(text, &end) : 1;
+    return text && end != text && !*end && fraction > 0 && fraction < 1 ? fraction : 1;
+}
+
 void environment_report(void)
 {
     allocator_kind = find_allocator();
+    memory_fraction = find_fraction();
     if (added_allocator)
         log_info(LOG_IN_ENVIRONMENT, "set %s=%s", ALLOCATOR, ADDED_ALLOCATOR);
     if (added_flags[0])
@@ -266,6 +284,11 @@ void environment_recheck(void)
 enum shim_allocator environment_allocator(void)
 {
     return allocator_kind;
+}
+
+double environment_memory_fraction(void)
+{
+    return memory_fraction;
 }
 
 void environment_warn_hidden(void)

@@ -33,6 +33,9 @@ void environment_recheck(void);
 /* As shim_allocator. */
 enum shim_allocator environment_allocator(void);
 
+/* As shim_memory_fraction. */
+double environment_memory_fraction(void);
+
 /* At exit: warns where another allocator would let tensors be spilled, with the setting. */
 void environment_warn_hidden(void);
 

@@ -39,6 +39,11 @@ enum shim_allocator shim_allocator(void)
     return environment_allocator();
 }
 
+double shim_memory_fraction(void)
+{
+    return environment_memory_fraction();
+}
+
 static void become_active(void)
 {
     const struct options *options = options_get();

@@ -45,6 +45,9 @@ bool shim_substitutes(void);
  */
 enum shim_allocator { SHIM_ALLOCATOR_TENSORS, SHIM_ALLOCATOR_REGIONS, SHIM_ALLOCATOR_SLAB };
 enum shim_allocator shim_allocator(void);
+/* The share of a GPU's memory that the user lets JAX have (XLA_CLIENT_MEM_FRACTION or the older name), at
+ * most 1. As of cuInit. */
+double shim_memory_fraction(void);
 
 /*
  * What hooks/ provides.

@@ -149,6 +149,16 @@ static void report_virtual(void)
     total_is((30 + 192) * MIB);
 }
 
+static void share_of_half(const struct outcome *of)
+{
+    ck_assert_uint_eq(outcome_number(of->statistics, "hbm_limit"), 20 * MIB);
+}
+
+static void share_of_most(const struct outcome *of)
+{
+    ck_assert_uint_eq(outcome_number(of->statistics, "hbm_limit"), 30 * MIB);
+}
+
 static void report_physical(void)
 {
     total_is(40 * MIB);
@@ -397,6 +407,31 @@ static const struct scenario scenarios[] = {
      .job = report_virtual,
      .flags = ONCE,
      .variables = "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async"},
+    {.name = "share",
+     .job = report_virtual,
+     .flags = ONCE,
+     .variables = "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_CLIENT_MEM_FRACTION=0.5",
+     .inspect = share_of_half},
+    {.name = "share_by_old_name",
+     .job = report_virtual,
+     .flags = ONCE,
+     .variables = "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIENT_MEM_FRACTION=.5",
+     .inspect = share_of_half},
+    {.name = "share_of_most",
+     .job = report_virtual,
+     .flags = ONCE,
+     .variables = "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_CLIENT_MEM_FRACTION=0.95",
+     .inspect = share_of_most},
+    {.name = "share_of_more",
+     .job = report_virtual,
+     .flags = ONCE,
+     .variables = "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_CLIENT_MEM_FRACTION=4",
+     .inspect = share_of_most},
+    {.name = "share_and_limit",
+     .job = report_virtual,
+     .flags = ONCE,
+     .variables = "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_CLIENT_MEM_FRACTION=0.5 HBMSPILL_HBM_LIMIT=30M",
+     .inspect = share_of_most},
     {.name = "report_physical",
      .job = report_physical,
      .flags = ONCE,
