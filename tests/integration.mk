@@ -2,6 +2,7 @@
 if HAVE_CHECK
 integration_tests = \
 	%D%/integration/test_alloc \
+	%D%/integration/test_autotune \
 	%D%/integration/test_await \
 	%D%/integration/test_copies \
 	%D%/integration/test_costs \
@@ -50,6 +51,10 @@ integration_libs = %D%/integration/libjob.la $(CHECK_LIBS)
 %C%_integration_test_regions_SOURCES = %D%/integration/test_regions.c
 %C%_integration_test_regions_CFLAGS = $(integration_cflags)
 %C%_integration_test_regions_LDADD = $(integration_libs)
+
+%C%_integration_test_autotune_SOURCES = %D%/integration/test_autotune.c
+%C%_integration_test_autotune_CFLAGS = $(integration_cflags)
+%C%_integration_test_autotune_LDADD = $(integration_libs)
 
 %C%_integration_test_alloc_SOURCES = %D%/integration/test_alloc.c
 %C%_integration_test_alloc_CFLAGS = $(integration_cflags)
