@@ -29,7 +29,7 @@
 #define NAME(symbol, type) #symbol,
 static const char *const functions[] = {HBMSPILL_HOOKED(NAME) HBMSPILL_REAL(NAME)};
 #undef NAME
-enum { FUNCTIONS = sizeof functions / sizeof *functions, FIRST = 3, SPREAD = 2, ERRORS_MAX = 40 };
+enum { FUNCTIONS = sizeof functions / sizeof *functions, FIRST = 2, SPREAD = 2, ERRORS_MAX = 40 };
 
 /* Each so many'th call fails: what is tried again at once, after another call of the kind, late. */
 static const unsigned strides[] = {2, 3, 7, 23};
