@@ -25,6 +25,7 @@ integration_tests = \
 	%D%/integration/test_queries \
 	%D%/integration/test_regions \
 	%D%/integration/test_rounds \
+	%D%/integration/test_runtime \
 	%D%/integration/test_runtime_host \
 	%D%/integration/test_seldom \
 	%D%/integration/test_streams \
@@ -173,7 +174,7 @@ check_LTLIBRARIES += %D%/integration/libnuma.la
 
 # The CUDA runtime as it is linked into programs, and as a library.
 check_LTLIBRARIES += %D%/integration/runtime_host.la
-%C%_integration_runtime_host_la_SOURCES = %D%/integration/runtime_host.c
+%C%_integration_runtime_host_la_SOURCES = %D%/integration/runtime_host.c %D%/integration/runtime_find.h
 %C%_integration_runtime_host_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 %C%_integration_runtime_host_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 %C%_integration_test_runtime_host_SOURCES = %D%/integration/test_runtime_host.c %D%/integration/runtime_host.c
@@ -181,6 +182,15 @@ check_LTLIBRARIES += %D%/integration/runtime_host.la
 	-DRUNTIME_LIBRARY='"$(abs_top_builddir)/%D%/integration/.libs/runtime_host.so"'
 %C%_integration_test_runtime_host_CFLAGS = $(integration_cflags)
 %C%_integration_test_runtime_host_LDADD = $(integration_libs)
+
+check_LTLIBRARIES += %D%/integration/libruntime.la
+%C%_integration_libruntime_la_SOURCES = %D%/integration/runtime_device.c %D%/integration/runtime_find.h
+%C%_integration_libruntime_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%C%_integration_libruntime_la_LDFLAGS = -avoid-version -shared -rpath /nowhere
+%C%_integration_test_runtime_SOURCES = %D%/integration/test_runtime.c %D%/integration/runtime_find.h
+%C%_integration_test_runtime_CFLAGS = $(integration_cflags)
+%C%_integration_test_runtime_LDADD = %D%/integration/libruntime.la $(integration_libs)
+%C%_integration_test_runtime_LDFLAGS = -no-install
 
 %C%_integration_test_own_heap_SOURCES = %D%/integration/test_own_heap.c
 %C%_integration_test_own_heap_CFLAGS = $(integration_cflags)

@@ -1,39 +1,11 @@
 /*
- * runtime_host.c - the CUDA runtime's functions for host memory, which find the driver as libcudart does:
- * they open it by name, look up cuGetProcAddress_v2 by dlsym, and everything else by that, in the version
- * that the function last changed in. Built into the job, as a program has the runtime from nvcc, and as a
- * library that the job opens.
+ * runtime_host.c - the CUDA runtime's functions for host memory. Built into the job, as a program has the
+ * runtime from nvcc, and as a library that the job opens.
  *
  * libcudart 13 knows no cuMemAllocHost: cudaMallocHost is cuMemHostAlloc without flags. The flags are the
- * same bits in both. Where the driver gives an error, it is the runtime's of the same number, as those up to
- * 999 are.
+ * same bits in both.
  */
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
-
-static void *find(const char *name, int version)
-{
-    CUresult (*get)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
-    CUdriverProcAddressQueryResult found;
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *function = NULL;
-
-    if (!driver)
-        return NULL;
-    *(void **)&get = dlsym(driver, "cuGetProcAddress_v2");
-    return get && get(name, &function, version, CU_GET_PROC_ADDRESS_DEFAULT, &found) == CUDA_SUCCESS
-               ? function
-               : NULL;
-}
-
-/* A driver function; the headers' macros make the name the version's. */
-#define CALL(name, version, ...)                                                                             \
-    ({                                                                                                       \
-        static __typeof__(name) *call_##name;                                                                \
-        if (!call_##name)                                                                                    \
-            *(void **)&call_##name = find(#name, version);                                                   \
-        (cudaError_t)(call_##name ? call_##name(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND);                        \
-    })
+#include "tests/integration/runtime_find.h"
 
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
