@@ -2,7 +2,9 @@
  * operation.c - choosing operations, and what they mean.
  */
 #include "tests/fuzz/operation.h"
+
 #include "tests/fuzz/objects.h"
+#include <wchar.h>
 
 enum { WORDS_MAX = 1536, ROWS_MAX = 24, SUMMED_MAX = 4096 };
 
@@ -122,15 +124,15 @@ static void apply_words(const struct operation *op)
 static void apply_set(const struct operation *op)
 {
     unsigned char *to = op->to.object->model + op->to.at;
+    const uint16_t half = (uint16_t)op->value;
 
     if (op->element == 1)
         memset(to, (int)op->value, op->count);
     else if (op->element == 2)
-        for (size_t i = 0; i < op->count; i++)
-            memcpy(to + i * 2, &op->value, 2);
+        for (size_t i = 0, count = op->count; i < count; i++)
+            memcpy(to + i * 2, &half, 2);
     else
-        for (size_t i = 0; i < op->count; i++)
-            memcpy(to + i * 4, &op->value, 4);
+        wmemset((wchar_t *)(void *)to, (wchar_t)op->value, op->count);
 }
 
 void operation_apply(const struct operation *op)

@@ -58,7 +58,8 @@ static void touch_page(uint64_t address)
 
 static void touch_bytes(uint64_t address, uint64_t size, bool write)
 {
-    uint64_t end = address + size;
+    uint64_t end = address + size, mask_before = 0;
+    uint32_t before = 0, after = 0; /* most cells of a range have the same list, and get the same */
     while (address < end) {
         uint64_t run = run_end(address, end);
         uint32_t *cell = cell_of(address);
@@ -68,7 +69,12 @@ static void touch_bytes(uint64_t address, uint64_t size, bool write)
             uint64_t next = (address | (PIECE - 1)) + 1, to = next < run ? next : run;
             uint64_t first = address % PIECE / 4, last = (to - 1) % PIECE / 4;
             uint64_t mask = (~0ull >> (63 - last)) & (~0ull << first);
-            *cell = touch_list_after_locked(*cell, write ? 0 : mask, write ? mask : 0, address);
+            if (mask != mask_before || *cell != before) {
+                mask_before = mask;
+                before = *cell;
+                after = touch_list_after_locked(before, write ? 0 : mask, write ? mask : 0, address);
+            }
+            *cell = after;
             address = to;
         }
         address = run;

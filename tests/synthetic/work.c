@@ -143,23 +143,30 @@ static CUresult run_copy(const struct copy_work *copy)
     return CUDA_SUCCESS;
 }
 
+/* Blocks of what is there already: a loop over elements would be one store each. */
+static void fill(char *to, const uint32_t *value, size_t element, size_t bytes)
+{
+    enum { BLOCK = 4096 };
+    size_t done = element < bytes ? element : bytes, more;
+    memcpy(to, value, done); /* x86: the low bytes come first */
+    for (; done < bytes; done += more) {
+        more = done < BLOCK ? done : BLOCK;
+        if (more > bytes - done)
+            more = bytes - done;
+        memcpy(to + done, to, more);
+    }
+}
+
 static CUresult run_memset(const struct memset_work *m)
 {
     char *row = reach(m->dst, box_extent(m->width * m->element, m->height, 1, m->pitch, 0), true, "a memset");
     if (!row)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     for (size_t y = 0; y < m->height; y++, row += m->pitch) {
-        if (m->element == 1) {
+        if (m->element == 1)
             memset(row, (int)m->value, m->width);
-        } else if (m->element == 2) {
-            uint16_t *p = (uint16_t *)(void *)row;
-            for (size_t x = 0; x < m->width; x++)
-                p[x] = (uint16_t)m->value;
-        } else {
-            uint32_t *p = (uint32_t *)(void *)row;
-            for (size_t x = 0; x < m->width; x++)
-                p[x] = m->value;
-        }
+        else
+            fill(row, &m->value, m->element, m->width * m->element);
     }
     return CUDA_SUCCESS;
 }
