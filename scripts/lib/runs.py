@@ -15,7 +15,7 @@ import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TOP, "build")
-PYTHON = os.path.join(BUILD, "venv", "bin", "python")
+PYTHON = os.environ.get("JOBS_PYTHON") or os.path.join(BUILD, "venv", "bin", "python")  # another release of JAX, say
 GPU_PYTHON = os.path.join(BUILD, "venv-gpu", "bin", "python")
 SHIM = os.path.join(BUILD, ".libs", "libhbmspill.so")
 SYNTHETIC = os.path.join(TOP, "scripts", "with-synthetic-gpu")

@@ -1,6 +1,6 @@
 /*
  * cudart.c - a stand-in for libcudart.so.13, as far as a program needs it that reaches the GPU through the
- * driver.
+ * driver. Under the name of libcudart.so.12 it is the same: what is here did not change from 12 to 13.
  *
  * Kernels registered by a program's own static constructors are machine code, which the synthetic GPU does
  * not run: they register, and asking for one says cudaErrorInvalidDeviceFunction.

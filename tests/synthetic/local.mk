@@ -39,6 +39,7 @@ synthetic/stamp: %D%/libcuda.la %D%/libcudart.la %D%/libcudnn.la %D%/libnvidia-m
 	for library in libcuda.so.1 libcudart.so.13 libcudnn.so.9 libnvidia-ml.so.1; do \
 	    ln -sf ../%D%/.libs/$$library synthetic/$$library || exit 1; \
 	done && \
+	ln -sf ../%D%/.libs/libcudart.so.13 synthetic/libcudart.so.12 && \
 	ln -sf $(abs_top_srcdir)/%D%/ptxas synthetic/cuda/bin/ptxas && \
 	ln -sf $(abs_top_srcdir)/%D%/sitecustomize.py synthetic/python/sitecustomize.py && \
 	touch $@
