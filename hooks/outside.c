@@ -4,6 +4,7 @@
 #include "hooks/host_memory.h"
 #include "hooks/retry.h"
 #include "shim/log.h"
+#include "shim/options.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,7 +203,13 @@ bool retry_make_room(struct gpu *gpu, uint64_t bytes)
     released = cache_release(gpu->cache, bytes > gpu->granularity ? bytes : 16 * gpu->granularity);
     gpu_leave(entered);
     cache_usage(gpu->cache, &usage);
-    if (!released && usage.frames) { /* else all of it is the driver's, and so is the answer */
+    if (!released && !usage.frames && usage.outside >= usage.hbm_limit / 2)
+        log_gpu_once(
+            LOG_WARN, LOG_IN_FULL, gpu->device,
+            "device memory is full of what is never spilled, %llu of %llu MiB: allocations of less than "
+            "%llu KiB (HBMSPILL_MIN_SIZE: lower it), and regions that the job maps itself",
+            MIB(usage.outside), MIB(usage.hbm_limit), (unsigned long long)(options_get()->min_size >> 10));
+    else if (!released && usage.frames) { /* else all of it is the driver's, and so is the answer */
         const struct budget *budget = host_memory_budget();
 
         log_gpu_once(

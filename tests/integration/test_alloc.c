@@ -373,6 +373,42 @@ static void no_context(void)
     fill_and_check(at, BUFFERS);
 }
 
+/* What is too small to be spilled fills the device; with a lower limit it is spilled. */
+enum { SMALL = 100 };
+
+static void small_ones(void)
+{
+    static CUdeviceptr at[SMALL];
+    CUresult status = CUDA_SUCCESS;
+    CUdeviceptr large;
+    unsigned count = 0;
+
+    cuda_start();
+    CU(cuMemAlloc(&large, 4 * MIB));
+    job_fill(large, MIB, 70, NULL);
+    while (count < SMALL && status == CUDA_SUCCESS) {
+        status = cuda.cuMemAlloc(&at[count], MIB / 2);
+        if (status == CUDA_SUCCESS) {
+            job_fill(at[count], MIB / 8, count, NULL);
+            count++;
+        }
+    }
+    for (unsigned i = 0; i < count; i++)
+        CHECK_WORDS(at[i], MIB / 8, i);
+    REQUIRE(status == (getenv("HBMSPILL_MIN_SIZE") ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY), "%u, %s",
+            count, job_error_name(status));
+    for (unsigned i = 0; i < count; i++)
+        CU(cuMemFree(at[i]));
+    CHECK_WORDS(large, MIB, 70); /* made way, and is back */
+}
+
+static void says_they_are_small(const struct outcome *of)
+{
+    ck_assert_msg(strstr(of->err, "MiB: allocations of less than 1024 KiB (HBMSPILL_MIN_SIZE: lower it)") !=
+                      NULL,
+                  "%s", of->err);
+}
+
 /* What both tiers together do not have is refused when it is asked for, each time, and said once. */
 static void too_large(void)
 {
@@ -415,6 +451,14 @@ static const struct scenario scenarios[] = {
      .flags = SCENARIO_SPILLS | SCENARIO_NOT_NATIVE,
      .variables = "HBMSPILL_HOST_LIMIT=64M",
      .inspect = says_what_is_full},
+    {.name = "small_ones",
+     .job = small_ones,
+     .flags = SCENARIO_ONCE | SCENARIO_NOT_NATIVE,
+     .inspect = says_they_are_small},
+    {.name = "small_ones_spilled",
+     .job = small_ones,
+     .flags = SCENARIO_SPILLS | SCENARIO_ONCE | SCENARIO_NOT_NATIVE,
+     .variables = "HBMSPILL_MIN_SIZE=256K"},
     {.name = "too_large",
      .job = too_large,
      .flags = SCENARIO_ONCE | SCENARIO_NOT_NATIVE,
