@@ -32,10 +32,12 @@ static bool listed(const struct binding *binding)
 }
 
 static void look_at_piece(struct cache_audit *audit, const struct segment *segment,
-                          const struct binding *binding, const struct slot *slot)
+                          const struct binding *binding, const struct slot *slot, uint64_t granule)
 {
     if (binding->frame) {
         audit->held.frames++;
+        audit->frame_bytes += binding->frame->size;
+        AGREE(audit, "a piece has a frame of another size", binding->frame->size == segment->unit);
         audit->frames_in_use += segment->state == SEGMENT_RESIDENT;
         AGREE(audit, "a frame of a segment is free", binding->frame->owned);
     }
@@ -43,7 +45,8 @@ static void look_at_piece(struct cache_audit *audit, const struct segment *segme
         audit->held.mappings++;
         AGREE(audit, "a frame does not know of a mapping", listed(binding));
     }
-    audit->held.mappings += binding->linked;
+    if (binding->linked) /* each handle is mapped by itself */
+        audit->held.mappings += segment_bytes(segment, (unsigned)(binding - segment->piece), 1) / granule;
     AGREE(audit, "a piece is filled without a frame", !binding->filled || binding->frame);
     AGREE(audit, "a piece is linked to nothing, or to a frame as well",
           !binding->linked || (slot && slot->handles && !binding->bound && !binding->filled));
@@ -67,7 +70,7 @@ static void look_at_segment(struct cache *cache, struct cache_audit *audit, cons
     unsigned filled = 0, frames = 0, linked = 0;
 
     for (unsigned i = 0; i < segment->pieces; i++) {
-        look_at_piece(audit, segment, &segment->piece[i], segment_slot(segment, i));
+        look_at_piece(audit, segment, &segment->piece[i], segment_slot(segment, i), cache->segments.unit);
         filled += segment->piece[i].filled;
         linked += segment->piece[i].linked;
         frames += segment->piece[i].frame != NULL;
@@ -84,7 +87,7 @@ static void look_at_segment(struct cache *cache, struct cache_audit *audit, cons
     sums->idle += segment->listed_idle;
     sums->small_frames += segment->small ? frames : 0;
     if (segment->state != SEGMENT_EMPTY)
-        sums->spilled_bytes += (segment->pieces - filled) * cache->frames.size;
+        sums->spilled_bytes += (segment->pieces - filled) * segment->unit;
     for (unsigned run = 0; run < segment->runs; run++) {
         if (!segment->slot[run])
             continue;
@@ -103,21 +106,24 @@ static void look_at_free(struct cache *cache, struct cache_audit *audit, struct 
 {
     const struct frame *frame;
     const struct slot *slot;
-    uint64_t frames = 0, pooled = 0;
+    uint64_t bytes = 0, pooled = 0;
 
-    DL_FOREACH(cache->frames.free, frame)
-    {
-        frames++;
-        AGREE(audit, "a free frame is owned", !frame->owned);
-    }
+    for (unsigned odd = 0; odd < 2; odd++)
+        DL_FOREACH(odd ? cache->frames.odd : cache->frames.free, frame)
+        {
+            audit->held.frames++;
+            bytes += frame->size;
+            AGREE(audit, "a free frame is owned", !frame->owned);
+            AGREE(audit, "a free frame is in the wrong list", (frame->size != cache->frames.size) == odd);
+        }
     LL_FOREACH(cache->slots.free, slot)
     {
         audit_slot(audit, slot, cache->slots.unit);
         pooled += slot->size;
     }
-    audit->held.frames += frames;
-    AGREE(audit, "free frames are miscounted", cache->frames.free_bytes == frames * cache->frames.size);
-    AGREE(audit, "frames are miscounted", cache->frames.held == audit->held.frames * cache->frames.size);
+    AGREE(audit, "free frames are miscounted", cache->frames.free_bytes == bytes);
+    AGREE(audit, "frames are miscounted",
+          cache->frames.held == audit->frame_bytes + bytes && cache->frames.count == audit->held.frames);
     AGREE(audit, "slots in use are miscounted", cache->slots.used == sums->slot_bytes);
     AGREE(audit, "slots are miscounted", cache->slots.held == sums->slot_bytes + pooled);
 }

@@ -33,6 +33,7 @@ struct cache_audit {
     struct cache_held held;
     uint64_t allocations;   /* that the job has not given back */
     uint64_t frames_in_use; /* with contents */
+    uint64_t frame_bytes;   /* of held.frames */
     uint64_t slots_in_use;  /* of a segment */
     uint64_t unended;       /* operations, pins and loans begun and not ended */
     uint64_t wrong;         /* records that do not agree; the first of them: */

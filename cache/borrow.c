@@ -141,6 +141,7 @@ void loans_audit(const struct cache *cache, struct cache_audit *audit, uint64_t 
 
         audit->held.reservations++;
         audit->held.frames += stuck->frame != NULL;
+        audit->frame_bytes += stuck->frame ? stuck->frame->size : 0;
         audit->held.mappings += stuck->frame != NULL;
         if (stuck->slot)
             audit_slot(audit, stuck->slot, cache->slots.unit);
@@ -220,12 +221,13 @@ static bool quiet(struct cache *cache, struct wait *wait)
 
 int cache_borrow(struct cache *cache, struct cache_loan *loan, unsigned flags, uint64_t *wait)
 {
-    struct cache_loan taken = {.size = cache->frames.size};
+    struct cache_loan taken = {.size = 0};
     struct wait in_use = {.known = false};
     int error = 0;
 
     pthread_mutex_lock(&cache->lock);
     cache->in_flight++;
+    taken.size = cache->frames.size;
     loans_settle(cache);
     if (!(flags & LOAN_BUSY) && !quiet(cache, &in_use))
         error = -EBUSY;

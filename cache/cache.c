@@ -34,8 +34,8 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
     pthread_cond_init(&cache->changed, NULL);
     error = streams_init(&cache->streams, ops, &cache->statistics);
     if (!error && config->verify) {
-        error = verify_init(&cache->verify, ops, &cache->statistics, config->frame_size, config->verify_ctx,
-                            config->mismatch);
+        error = verify_init(&cache->verify, ops, &cache->statistics, SEGMENT_LARGER * config->frame_size,
+                            config->verify_ctx, config->mismatch);
         if (error)
             streams_destroy(&cache->streams);
     }
@@ -51,7 +51,8 @@ int cache_create(const struct device_ops *ops, const struct cache_config *config
     stall_init(&cache->stall, ops, config->observer, &cache->statistics);
     slots_init(&cache->slots, ops, &cache->statistics, config->frame_size, config->host_limit);
     segments_init(&cache->segments, ops, &cache->frames, window,
-                  config->slot_most ? config->slot_most : SLOT_MOST);
+                  config->slot_most ? config->slot_most : SLOT_MOST,
+                  config->reframe ? config->reframe : SEGMENT_LARGER);
     cache->segments.apart = config->apart;
     cache->policy.type = policies[config->policy];
     *out = cache;
@@ -342,8 +343,8 @@ static int release_step(struct cache *cache, uint64_t bytes, struct need *need)
     segment = residency_victim(cache);
     if (!segment)
         return -ENOSPC;
-    error = residency_evict_some(
-        cache, segment, (unsigned)((bytes + cache->frames.size - 1) / cache->frames.size), need, &failure);
+    error = residency_evict_some(cache, segment, (unsigned)((bytes + segment->unit - 1) / segment->unit),
+                                 need, &failure);
     return error == -ENOMEM ? -ENOSPC : error;
 }
 
@@ -424,7 +425,7 @@ uint64_t cache_used(struct cache *cache)
     used = cache->frames.held + cache->frames.outside - cache->frames.free_bytes;
     DL_FOREACH(cache->idle, segment)
     for (unsigned i = 0; i < segment->pieces; i++)
-        used -= segment->piece[i].frame ? cache->frames.size : 0;
+        used -= segment->piece[i].frame ? segment->unit : 0;
     pthread_mutex_unlock(&cache->lock);
     return used;
 }

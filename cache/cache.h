@@ -39,13 +39,15 @@ struct schedule;
 
 /*
  * Who makes better schedules for rounds than the cache itself does. Called without the cache's lock, by the
- * thread that submits a window. ask: once for each round; the cycle is the cache's, predicted the time of a
- * round under the schedule it has, in nanoseconds. answer: -EAGAIN: not yet; 0: a schedule, the cache's from
- * then on; else there will be none. Both return at once.
+ * thread that submits a window. ask: twice for each round, first for a schedule that is `kept' from before,
+ * then, unless it came, for one that has to be made; the cycle is the cache's, predicted the time of a round
+ * under the schedule it has, in nanoseconds. answer: -EAGAIN: not yet; 0: a schedule, the cache's from then
+ * on; -ENOENT: there is none, or will be none; another error: the same, and making one would be in vain. Both
+ * return at once.
  */
 struct cache_planner {
     void *ctx;
-    void (*ask)(void *ctx, const struct cycle *cycle, uint64_t hash, double predicted);
+    void (*ask)(void *ctx, const struct cycle *cycle, uint64_t hash, double predicted, bool kept);
     int (*answer)(void *ctx, uint64_t hash, struct schedule **out);
 };
 
@@ -70,6 +72,8 @@ struct cache_config {
     uint64_t hbm_limit;   /* bytes of HBM for frames and for the job's unmovable memory */
     uint64_t host_limit;  /* bytes of pinned host memory */
     uint64_t window_size; /* bytes of address space to reserve first; 0: 16 times both tiers */
+    unsigned reframe;     /* for tests: at the first round that is followed frames become so many times as
+                             large (2, 4 or 8), whatever that gains; 0: as reframe.h has it */
     uint64_t slot_most;   /* bytes of pinned memory that are got in one piece, at most; 0: as slot.h has it */
     enum cache_policy policy;
     bool apart;  /* no two allocations in one piece of memory (cache_isolate) */
@@ -90,7 +94,8 @@ struct cache_config {
  * MiB. A frame costs driver calls when it is bound elsewhere, which rounds that repeat do not do; a large one
  * rounds more up: a decoding loop whose caches have 6 MiB each reaches 0.98 of the bound at 1.1 times HBM
  * with frames of 2 MiB, 0.63 with 8, and other jobs the same with either (hbmspill-replay --frame, modelled).
- * Only where nearly all is bound anew all the time are large ones better, as in scanned layers at twice HBM.
+ * Only where nearly all is bound anew all the time are large ones better, as in scanned layers at twice HBM:
+ * then they become larger (reframe.h).
  */
 uint64_t cache_frame_size(uint64_t granularity, uint64_t hbm);
 

@@ -109,7 +109,7 @@ static int copy_redirect(const struct cache_op *op, uint64_t *address, uint64_t 
 {
     for (unsigned i = 0; i < op->count; i++) {
         const struct segment *segment = op->touched[i].segment;
-        uint64_t unit = segment->size / segment->pieces, offset = *address - segment->address, left;
+        uint64_t unit = segment->unit, offset = *address - segment->address, left;
         unsigned piece;
 
         if (offset >= segment->size || !op->touched[i].in_slot)
@@ -144,7 +144,7 @@ bool cache_copy_is_birth(struct cache *cache, uint64_t dst, uint64_t size)
     unsigned item;
     bool birth;
 
-    if (!cache_under_pressure(cache) || size < cache->frames.size)
+    if (!cache_under_pressure(cache) || size < cache->segments.unit)
         return false;
     pthread_mutex_lock(&cache->lock);
     birth = segments_item(&cache->segments, dst, &segment, &base, &item) && segment->state == SEGMENT_EMPTY;

@@ -11,10 +11,23 @@ void frames_init(struct frames *frames, const struct device_ops *ops, struct str
         .ops = ops, .streams = streams, .statistics = statistics, .size = size, .limit = limit};
 }
 
+/* The list that it is in while it is free. */
+static struct frame **list_of(struct frames *frames, const struct frame *frame)
+{
+    return frame->size == frames->size ? &frames->free : &frames->odd;
+}
+
+static void list_leave(struct frames *frames, struct frame *frame)
+{
+    struct frame **list = list_of(frames, frame);
+
+    DL_DELETE(*list, frame); /* NOLINT(clang-analyzer-core.NullDereference): it is in it */
+    frames->free_bytes -= frame->size;
+}
+
 static void frame_own(struct frames *frames, struct frame *frame)
 {
-    DL_DELETE(frames->free, frame); /* NOLINT(clang-analyzer-core.NullDereference): in a list */
-    frames->free_bytes -= frames->size;
+    list_leave(frames, frame);
     frame->owned = true;
 }
 
@@ -57,16 +70,24 @@ struct frame *frames_take(struct frames *frames, uint64_t now, uint64_t until)
     return best;
 }
 
+struct frame *frames_take_odd(struct frames *frames)
+{
+    struct frame *frame = frames->odd;
+
+    if (frame)
+        frame_own(frames, frame);
+    return frame;
+}
+
 static void note_held(struct frames *frames)
 {
     statistics_peak(&frames->statistics->peak_frame_bytes, frames->held);
     statistics_peak(&frames->statistics->peak_hbm_bytes, frames->held + frames->outside);
 }
 
-int frames_create(struct frames *frames, struct frame **out)
+int frames_create(struct frames *frames, uint64_t size, struct frame **out)
 {
     const struct device_ops *ops = frames->ops;
-    uint64_t size = frames->size;
     struct frame *frame;
     int error;
 
@@ -80,9 +101,11 @@ int frames_create(struct frames *frames, struct frame **out)
         free(frame);
         return error;
     }
+    frame->size = size;
     frame->owned = true;
     frame->number = FRAME_UNNUMBERED;
     frames->held += size;
+    frames->count++;
     frames->statistics->frames_created++;
     note_held(frames);
     *out = frame;
@@ -91,9 +114,11 @@ int frames_create(struct frames *frames, struct frame **out)
 
 void frames_give(struct frames *frames, struct frame *frame)
 {
+    struct frame **list = list_of(frames, frame);
+
     frame->owned = false;
-    frames->free_bytes += frames->size;
-    DL_APPEND(frames->free, frame);
+    frames->free_bytes += frame->size;
+    DL_APPEND(*list, frame);
 }
 
 /* The frame is free and idle: nothing queued uses it through any address. */
@@ -106,42 +131,66 @@ static int frame_release(struct frames *frames, struct frame *frame)
         error = ops->frame_release(ops->ctx, frame->handle);
     if (error) /* it is still ours, and still good */
         return error;
-    DL_DELETE(frames->free, frame);
-    frames->free_bytes -= frames->size;
-    frames->held -= frames->size;
+    list_leave(frames, frame);
+    frames->held -= frame->size;
+    frames->count--;
     frames->statistics->frames_released++;
     free(frame);
     return 0;
 }
 
-int frames_release(struct frames *frames, uint64_t bytes, uint64_t *wait)
+/* Adds to *released; *busy: some are in use. */
+static int release_list(struct frames *frames, struct frame *list, uint64_t bytes, uint64_t *released,
+                        bool *busy, uint64_t *wait)
 {
-    uint64_t released = 0;
-    struct frame *frame, *next;
-    bool busy = false;
-    int error;
+    struct frame *next;
 
-    for (frame = frames->free; frame && released < bytes; frame = next) {
+    for (struct frame *frame = list; frame && *released < bytes; frame = next) {
+        uint64_t size = frame->size;
+        int error;
+
         next = frame->next;
-        if (!streams_completed(frames->streams, &frame->edges, busy ? NULL : wait, &error)) {
+        if (!streams_completed(frames->streams, &frame->edges, *busy ? NULL : wait, &error)) {
             if (error)
                 return error;
-            busy = true;
+            *busy = true;
             continue;
         }
         error = frame_release(frames, frame);
         if (error)
             return error;
-        released += frames->size;
+        *released += size;
     }
-    if (released >= bytes)
-        return 0;
+    return 0;
+}
+
+int frames_release_of(struct frames *frames, struct frame *list, uint64_t bytes, uint64_t *wait)
+{
+    uint64_t released = 0;
+    bool busy = false;
+    int error = release_list(frames, list, bytes, &released, &busy, wait);
+
+    if (error || released >= bytes)
+        return error;
+    return busy ? -EBUSY : -ENOSPC;
+}
+
+int frames_release(struct frames *frames, uint64_t bytes, uint64_t *wait)
+{
+    uint64_t released = 0;
+    bool busy = false;
+    int error = release_list(frames, frames->odd, bytes, &released, &busy, wait);
+
+    if (!error)
+        error = release_list(frames, frames->free, bytes, &released, &busy, wait);
+    if (error || released >= bytes)
+        return error;
     return busy ? -EBUSY : -ENOSPC;
 }
 
 void frames_destroy_free(struct frames *frames)
 {
-    while (frames->free)
-        if (frame_release(frames, frames->free))
+    while (frames->odd || frames->free)
+        if (frame_release(frames, frames->odd ? frames->odd : frames->free))
             return;
 }

@@ -45,7 +45,7 @@ static uint32_t until(uint32_t slots, const uint64_t *bits, uint32_t start, bool
 /* All frames, numbered. */
 static bool list_frames(struct cache *cache, struct homes *homes)
 {
-    uint32_t most = (uint32_t)(cache->frames.held / cache->frames.size), count = 0;
+    uint32_t most = cache->frames.count, count = 0;
     struct segment *segment;
     struct frame *frame;
 
@@ -230,7 +230,7 @@ static void go_home(struct cache *cache, struct known *known)
 static bool come_back(struct cache *cache, struct known *known)
 {
     if (cache->left_home != known || !known->at_home ||
-        (!known->freely && (!known->homes || known->frames != cache->frames.held / cache->frames.size)))
+        (!known->freely && (!known->homes || known->frames != cache->frames.count)))
         return false;
     cache->left_home = NULL;
     go_home(cache, known);
@@ -259,6 +259,7 @@ void homes_make(struct cache *cache, struct known *known)
     if (run && !colouring_choose(run, homes.cycle, homes.schedule, INFINITY, false, &homes.colouring, &result,
                                  &value)) {
         known->worth = (struct schedule_worth){value / known->turns, (result.in + result.out) / known->turns};
+        known->bound = result.bound / known->turns;
         /* The places are the colouring's. */
         known->first_home = homes.colouring.of_buffer;
         known->action_home = homes.colouring.of_action;

@@ -70,6 +70,7 @@ struct cache {
         uint64_t leaves; /* as segment->leaves */
     } * pending;
     uint32_t pending_count, pending_capacity;
+    unsigned reframe_tries; /* times that frames were to become larger (reframe.h) */
     struct loan_stuck stuck[LOANS_STUCK];
     unsigned stuck_count;
 };
@@ -132,6 +133,8 @@ void residency_into_slot(struct cache *cache, struct segment *segment);
 int residency_strip(struct cache *cache, struct segment *segment, struct need *need);
 /* True if the segment's missing frames are there without moving anything. */
 bool residency_room(struct cache *cache, struct segment *segment);
+/* Bytes of its contents that are in slots alone. */
+uint64_t residency_spilled(const struct segment *segment);
 /* All contents are dead: slots go back to the pool, frames stay. */
 void residency_forget(struct cache *cache, struct segment *segment);
 /* The segment has contents in frames from now on. */

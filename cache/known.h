@@ -61,10 +61,17 @@ struct known {
     uint64_t followed; /* when it was followed last, for replacing the one that was not for longest */
     unsigned tried;    /* schedules made without a planner, of SCHEDULE_TRIES */
     struct schedule_worth worth; /* of the one in use; time 0 until its homes were chosen */
-    bool asked, answered;        /* a better schedule was asked for; it came, or will not */
-    uint64_t made;               /* operations there had been */
-    uint32_t undying;            /* buffers born in every round whose deaths have not been seen */
-    unsigned remade;             /* times their deaths were looked for since */
+    uint32_t bound;              /* pieces bound anew in a round, with those homes */
+    enum { REFRAME_UNKNOWN, REFRAME_GAINS, REFRAME_NOT } larger; /* frames, for this round (reframe.h) */
+    enum {
+        ASKED_NOTHING,
+        ASKED_KEPT,
+        ASKED_ALL
+    } asked;          /* of the planner: its plan if it has one, or makes one */
+    bool answered;    /* it came, or will not */
+    uint64_t made;    /* operations there had been */
+    uint32_t undying; /* buffers born in every round whose deaths have not been seen */
+    unsigned remade;  /* times their deaths were looked for since */
 };
 
 /*

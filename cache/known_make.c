@@ -61,7 +61,7 @@ static void note_lives(struct making *making)
                 if (!op || k >= op->count)
                     break;
                 touch = history_touch_at(making->history, op, k);
-                if (!touch->since && touch->segment->size == making->cycle->buffers[buffer].size)
+                if (!touch->since && size_of(making, touch->segment) == making->cycle->buffers[buffer].size)
                     known->lives[buffer][age] = (struct known_life){touch->segment, touch->life};
             }
         }

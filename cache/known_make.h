@@ -8,6 +8,7 @@
 #define HBMSPILL_CACHE_KNOWN_MAKE_H
 
 #include "cache/known.h"
+#include "cache/segment.h"
 #include <uthash.h>
 
 /* A static buffer, by its life. */
@@ -34,6 +35,14 @@ int known_name(struct making *making);
 void known_deaths(struct making *making);
 /* The static buffer of that life, NULL if there is none. */
 struct met *known_met(const struct making *making, uint64_t life);
+
+/* In whole frames. */
+static inline uint64_t size_of(const struct making *making, const struct segment *segment)
+{
+    uint64_t frame = making->cycle->frame_size;
+
+    return (segment->size + frame - 1) / frame * frame;
+}
 
 /* An operation of this round (1) or of the one before (0). */
 static inline const struct history_op *op_at(const struct making *making, unsigned round, uint64_t phase)

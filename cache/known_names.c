@@ -30,7 +30,7 @@ static int buffer_add(struct making *making, const struct segment *segment, uint
     }
     *index = cycle->buffer_count++;
     cycle->buffers[*index] =
-        (struct cycle_buffer){.size = segment->size, .birth = birth, .death = CYCLE_NEVER};
+        (struct cycle_buffer){.size = size_of(making, segment), .birth = birth, .death = CYCLE_NEVER};
     return 0;
 }
 
@@ -112,7 +112,8 @@ static int name_touches(struct making *making)
                 return -ENOENT;
             else
                 name->buffer = birth_of(making, phase, touch->since, touch->place, &name->age);
-            if (name->buffer == CYCLE_NEVER || cycle->buffers[name->buffer].size != touch->segment->size)
+            if (name->buffer == CYCLE_NEVER ||
+                cycle->buffers[name->buffer].size != size_of(making, touch->segment))
                 return -ENOENT; /* not born in every round */
         }
     return 0;

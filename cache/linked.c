@@ -65,7 +65,7 @@ static bool frames_at_hand(const struct cache *cache, const struct segment *segm
     uint64_t taken = frames->held - frames->free_bytes + frames->outside, missing = 0;
 
     for (unsigned i = 0; i < segment->pieces; i++)
-        missing += segment->piece[i].frame ? 0 : frames->size;
+        missing += segment->piece[i].frame ? 0 : segment->unit;
     return taken + missing <= frames->limit;
 }
 
@@ -152,7 +152,7 @@ void linked_contents(struct cache *cache, struct segment *segment)
         return;
     }
     residency_contents(cache, segment);
-    cache->spilled_bytes += segment->linked_pieces * cache->frames.size;
+    cache->spilled_bytes += segment->linked_pieces * segment->unit;
     statistics_peak(&cache->statistics.peak_spilled_bytes, cache->spilled_bytes);
 }
 

@@ -42,6 +42,8 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/history.c \
 	%D%/history.h \
 	%D%/home.c \
+	%D%/reframe.c \
+	%D%/reframe.h \
 	%D%/home.h \
 	%D%/internal.h \
 	%D%/lock_in_time.h \
@@ -73,6 +75,7 @@ noinst_LTLIBRARIES += %D%/libcache.la
 	%D%/room.h \
 	%D%/room_slots.c \
 	%D%/segment.c \
+	%D%/segment_map.c \
 	%D%/segment.h \
 	%D%/slot.c \
 	%D%/slot.h \

@@ -4,6 +4,7 @@
 #include "cache/home.h"
 #include "cache/linked.h"
 #include "cache/plan.h"
+#include "cache/reframe.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -210,19 +211,40 @@ static void ask_planner(struct cache *cache, struct known *known)
     struct schedule *schedule;
     int error;
 
-    if (!known->asked && known_waits(known))
+    if (known->asked == ASKED_NOTHING && known_waits(known))
         return;
-    if (!known->asked) {
-        known->asked = true;
+    /* One that is kept, at once; for a new one when it is known what the first schedule comes to: the round
+     * may get other frames first (reframe.h). */
+    if (known->asked == ASKED_KEPT && !known->at_home)
+        return;
+    if (known->asked < ASKED_ALL) {
+        known->asked++;
         planner->ask(planner->ctx, known->cycle, known->hash,
-                     known->schedule ? known->schedule->predicted : 0);
+                     known->schedule ? known->schedule->predicted : 0, known->asked == ASKED_KEPT);
     }
     error = planner->answer(planner->ctx, known->hash, &schedule);
-    if (error == -EAGAIN)
+    if (error == -EAGAIN || (error == -ENOENT && known->asked == ASKED_KEPT))
         return;
     known->answered = true;
     if (!error)
         known->next = schedule;
+}
+
+/* The same: the lock is only held where something is done about it. */
+static void look_at_frames(struct cache *cache)
+{
+    struct known *known = cache->following;
+    uint64_t larger = cache->segments.larger;
+
+    if (!known || !reframe_asked(cache))
+        return;
+    if (known->larger == REFRAME_UNKNOWN && !cache->config.reframe) {
+        pthread_mutex_unlock(&cache->lock);
+        known->larger = reframe_pays(known, larger) ? REFRAME_GAINS : REFRAME_NOT;
+        pthread_mutex_lock(&cache->lock);
+    }
+    if (known->larger == REFRAME_GAINS || cache->config.reframe)
+        reframe(cache);
 }
 
 /* With the lock, which it may release. */
@@ -238,6 +260,7 @@ static int window_begin(struct cache *cache, const struct cache_planned_op *ops,
         ask_planner(cache, known);
         pthread_mutex_lock(&cache->lock);
     }
+    look_at_frames(cache);
     error = plan_make(cache, ops, count, alone, &cache->plan);
     if (error)
         cache->plan = NULL;

@@ -41,11 +41,9 @@ void residency_contents(struct cache *cache, struct segment *segment)
     cache->policy.type->insert(&cache->policy, segment);
 }
 
-/* Bytes of its contents that are in slots alone. */
-static uint64_t spilled(const struct cache *cache, const struct segment *segment)
+uint64_t residency_spilled(const struct segment *segment)
 {
-    return segment->state == SEGMENT_EMPTY ? 0
-                                           : (segment->pieces - segment->filled_pieces) * cache->frames.size;
+    return segment->state == SEGMENT_EMPTY ? 0 : (segment->pieces - segment->filled_pieces) * segment->unit;
 }
 
 void residency_forget(struct cache *cache, struct segment *segment)
@@ -54,7 +52,7 @@ void residency_forget(struct cache *cache, struct segment *segment)
 
     if (segment->state == SEGMENT_RESIDENT)
         cache->policy.type->remove(&cache->policy, segment);
-    cache->spilled_bytes -= spilled(cache, segment);
+    cache->spilled_bytes -= residency_spilled(segment);
     segment->state = SEGMENT_EMPTY;
     segment->leaving = false;
     segment->version++;
@@ -176,14 +174,14 @@ static int evict_run(struct cache *cache, struct segment *segment, unsigned firs
     if (error)
         return error;
     dearest_left(cache, segment);
-    cache->spilled_bytes -= spilled(cache, segment);
+    cache->spilled_bytes -= residency_spilled(segment);
     give_frames(cache, segment, first, count, &edges);
     if (!segment->filled_pieces) {
         give_frames(cache, segment, 0, segment->pieces, &edges); /* what was gathered for the others */
         cache->policy.type->remove(&cache->policy, segment);
         segment->state = SEGMENT_SPILLED;
     }
-    cache->spilled_bytes += spilled(cache, segment);
+    cache->spilled_bytes += residency_spilled(segment);
     statistics_peak(&cache->statistics.peak_spilled_bytes, cache->spilled_bytes);
     return 0;
 }
@@ -256,7 +254,7 @@ static int fill_gathered(struct cache *cache, struct segment *segment, unsigned 
         edges_merge(&segment->ready, &frames);
     if (error)
         return error;
-    cache->spilled_bytes -= spilled(cache, segment);
+    cache->spilled_bytes -= residency_spilled(segment);
     for (unsigned i = first; i < first + count; i++) {
         struct binding *binding = &segment->piece[i];
 
@@ -266,7 +264,7 @@ static int fill_gathered(struct cache *cache, struct segment *segment, unsigned 
         binding->clean_version = contents ? segment->version : 0;
         segment->filled_pieces++;
     }
-    cache->spilled_bytes += spilled(cache, segment);
+    cache->spilled_bytes += residency_spilled(segment);
     segment->filled = segment->filled_pieces == segment->pieces;
     segment->fresh = true;
     if (contents)
@@ -319,6 +317,6 @@ int residency_fill_free(struct cache *cache, struct segment *segment, unsigned f
 void residency_into_slot(struct cache *cache, struct segment *segment)
 {
     segment->state = SEGMENT_SPILLED;
-    cache->spilled_bytes += spilled(cache, segment);
+    cache->spilled_bytes += residency_spilled(segment);
     statistics_peak(&cache->statistics.peak_spilled_bytes, cache->spilled_bytes);
 }

@@ -31,7 +31,7 @@ static void add(struct residents *residents, const struct segment *segment)
 {
     struct resident_row *row = row_of(residents, segment->item_size);
     const uint64_t live = segment->live_items * segment->item_size;
-    const uint64_t filled = segment->size / segment->pieces * segment->filled_pieces;
+    const uint64_t filled = segment->unit * segment->filled_pieces;
     const uint64_t hbm = segment->filled || filled > live ? live : filled;
 
     row->count += segment->live_items;

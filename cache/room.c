@@ -31,11 +31,11 @@ static struct segment *leaving(struct cache *cache)
 }
 
 /* Where there is no room for another slot, those that have one can give more. */
-static int evict(struct cache *cache, struct segment *victim, unsigned frames, struct need *need,
+static int evict(struct cache *cache, struct segment *victim, uint64_t bytes, struct need *need,
                  struct cache_failure *failure)
 {
-    int error = residency_evict_some(cache, victim, frames, need, failure);
-    unsigned first, count = frames;
+    unsigned first, count = (unsigned)((bytes + victim->unit - 1) / victim->unit);
+    int error = residency_evict_some(cache, victim, count, need, failure);
     struct segment *other = error == -ENOMEM ? room_in_slot(cache, &first, &count) : NULL;
 
     return other ? residency_evict(cache, other, first, count, need, failure) : error;
@@ -46,7 +46,7 @@ static int evict(struct cache *cache, struct segment *victim, unsigned frames, s
  * what is free or dead may be taken and there is none. Dead contents go first, then a victim; both leave
  * frames that can be had at once, with edges. A victim gives as many as are lacking, if it has them.
  */
-static int make_room(struct cache *cache, struct segment *for_segment, unsigned frames, bool only_free,
+static int make_room(struct cache *cache, struct segment *for_segment, uint64_t bytes, bool only_free,
                      struct need *need, struct cache_failure *failure)
 {
     struct segment *victim, *segment;
@@ -62,12 +62,12 @@ static int make_room(struct cache *cache, struct segment *for_segment, unsigned 
     if (!victim)
         victim = residency_victim(cache);
     if (victim && !residency_behind(cache, victim))
-        return evict(cache, victim, frames, need, failure);
+        return evict(cache, victim, bytes, need, failure);
     DL_FOREACH(cache->idle, segment) /* what is left stands behind host functions */
     if (policy_movable(segment) && segment != for_segment)
         return residency_strip(cache, segment, need);
     if (victim)
-        return evict(cache, victim, frames, need, failure);
+        return evict(cache, victim, bytes, need, failure);
     if (cache->in_flight > 0) {
         need->kind = NEED_CHANGE;
         return -EAGAIN;
@@ -136,13 +136,46 @@ static struct frame *any_frame(struct cache *cache, const struct segment *segmen
 {
     struct frame *frame = bound;
 
-    if (cache->at_home) {
+    if (segment->unit != cache->frames.size) {
+        if (!frames_take_this(&cache->frames, frame))
+            frame = frames_take_odd(&cache->frames);
+    } else if (cache->at_home) {
         frame = home_elsewhere(cache, segment, bound);
         (void)frames_take_this(&cache->frames, frame);
     } else if (!frames_take_this(&cache->frames, frame)) {
         frame = frames_take(&cache->frames, cache->plan_position, segment->leaves);
     }
     return frame;
+}
+
+/*
+ * A new frame for a piece of the segment. -ENOSPC: there is no room for it, and nothing free of the other
+ * size whose room it could be; while that is in use -EAGAIN, or -EBUSY where nothing is to be waited for.
+ */
+static int new_frame(struct cache *cache, const struct segment *segment, bool only_free, struct frame **frame,
+                     struct need *need)
+{
+    struct frames *frames = &cache->frames;
+    bool odd = segment->unit != frames->size;
+    int error = frames_create(frames, segment->unit, frame);
+
+    if (error == -ENOMEM) {
+        /* The device has less than was believed: what is held now is what there is. */
+        frames->limit = frames->held + frames->outside;
+        error = -ENOSPC;
+    }
+    if (error != -ENOSPC || !(odd ? frames->free : frames->odd))
+        return error;
+    if (odd) /* those that are released may be homes */
+        homes_forget(cache);
+    error = frames_release_of(frames, odd ? frames->free : frames->odd,
+                              frames->held + frames->outside + segment->unit - frames->limit, &need->event);
+    if (!error)
+        return frames_create(frames, segment->unit, frame);
+    if (error != -EBUSY || only_free)
+        return error;
+    need->kind = NEED_EVENT;
+    return -EAGAIN;
 }
 
 int room_frames(struct cache *cache, struct segment *segment, unsigned first, unsigned count, bool only_free,
@@ -168,15 +201,10 @@ int room_frames(struct cache *cache, struct segment *segment, unsigned first, un
                 frame = any_frame(cache, segment, binding->bound);
             }
             if (!frame) {
-                error = frames_create(&cache->frames, &frame);
-                if (error == -ENOMEM) {
-                    /* The device has less than was believed: what is held now is what there is. */
-                    cache->frames.limit = cache->frames.held + cache->frames.outside;
-                    error = -ENOSPC;
-                }
+                error = new_frame(cache, segment, only_free, &frame, need);
                 if (error == -ENOSPC)
-                    error = make_room(cache, segment, lacking(segment, i, first + count), only_free, need,
-                                      failure);
+                    error = make_room(cache, segment, lacking(segment, i, first + count) * segment->unit,
+                                      only_free, need, failure);
             }
             if (error)
                 return error;
@@ -197,7 +225,7 @@ bool residency_room(struct cache *cache, struct segment *segment)
 
     for (unsigned i = 0; i < segment->pieces; i++)
         if (!segment->piece[i].frame)
-            missing += frames->size;
+            missing += segment->unit;
     if (frames->limit > frames->held + frames->outside)
         there += frames->limit - frames->held - frames->outside;
     DL_FOREACH(cache->idle, idle)
@@ -206,7 +234,7 @@ bool residency_room(struct cache *cache, struct segment *segment)
             break;
         if (idle != segment && policy_movable(idle))
             for (unsigned i = 0; i < idle->pieces; i++)
-                there += idle->piece[i].frame ? frames->size : 0;
+                there += idle->piece[i].frame ? idle->unit : 0;
     }
     return there >= missing;
 }

@@ -23,9 +23,11 @@ static unsigned run_end(const struct segment *segment, unsigned run)
 }
 
 /* Bytes of the run's slot. */
-static uint64_t run_size(const struct cache *cache, const struct segment *segment, unsigned run)
+static uint64_t run_size(const struct segment *segment, unsigned run)
 {
-    return (run_end(segment, run) - run_begin(segment, run)) * cache->frames.size;
+    unsigned begin = run_begin(segment, run);
+
+    return segment_bytes(segment, begin, run_end(segment, run) - begin);
 }
 
 static bool run_filled(const struct segment *segment, unsigned run)
@@ -138,7 +140,7 @@ static struct slot *slot_of_another(struct cache *cache, uint64_t size)
 static int find_slot(struct cache *cache, struct segment *segment, unsigned run, uint64_t together,
                      struct need *need, struct cache_failure *failure)
 {
-    uint64_t size = run_size(cache, segment, run);
+    uint64_t size = run_size(segment, run);
     struct slot *slot = slots_take(&cache->slots, size);
     int error;
 
@@ -182,7 +184,7 @@ int room_slot(struct cache *cache, struct segment *segment, unsigned piece, stru
 
     if (segment->slot[run])
         return 0;
-    return find_slot(cache, segment, run, run_size(cache, segment, run), need, failure);
+    return find_slot(cache, segment, run, run_size(segment, run), need, failure);
 }
 
 static bool slot_lacks(const struct segment *segment, unsigned run)
@@ -196,12 +198,12 @@ int room_slots(struct cache *cache, struct segment *segment, struct need *need, 
     int error = 0;
 
     for (unsigned run = 0; run < segment->runs; run++)
-        together += slot_lacks(segment, run) ? run_size(cache, segment, run) : 0;
+        together += slot_lacks(segment, run) ? run_size(segment, run) : 0;
     for (unsigned run = 0; run < segment->runs && !error; run++) {
         if (!slot_lacks(segment, run))
             continue;
         error = find_slot(cache, segment, run, together, need, failure);
-        together -= run_size(cache, segment, run);
+        together -= run_size(segment, run);
     }
     /* What some of them are there for in vain is others' again. */
     if (error == -ENOMEM && segment->state == SEGMENT_EMPTY && !segment->linked_pieces)

@@ -31,14 +31,17 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 }
 
 void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,
-                   uint64_t window_size, uint64_t slot)
+                   uint64_t window_size, uint64_t slot, unsigned larger)
 {
     *segments = (struct segments){.ops = ops,
                                   .frames = frames,
                                   .unit = frames->size,
                                   .unit_shift = (unsigned)__builtin_ctzll(frames->size),
-                                  .run = slot > frames->size ? (unsigned)(slot / frames->size) : 1,
+                                  .slot = slot > frames->size ? slot : frames->size,
+                                  .larger = larger * frames->size,
                                   .window_size = window_size};
+    while (segments->larger > segments->unit && segments->slot % segments->larger)
+        segments->larger /= 2;
 }
 
 static int window_add(struct segments *segments, uint64_t at_least)
@@ -66,19 +69,25 @@ static int window_add(struct segments *segments, uint64_t at_least)
     return 0;
 }
 
-static int address_take(struct segments *segments, uint64_t size, uint64_t *address)
+/* Where the next one that is to lie at a multiple of `align' can begin in a window. */
+static uint64_t window_next(const struct window *window, uint64_t align)
+{
+    return round_up(window->address + window->used, align) - window->address;
+}
+
+static int address_take(struct segments *segments, uint64_t size, uint64_t align, uint64_t *address)
 {
     struct window *last = segments->windows ? &segments->window[segments->windows - 1] : NULL;
 
-    if (!last || last->size - last->used < size) {
-        int error = window_add(segments, size);
+    if (!last || window_next(last, align) + size > last->size) {
+        int error = window_add(segments, size + align);
 
         if (error)
             return error;
         last = &segments->window[segments->windows - 1];
     }
-    *address = last->address + last->used;
-    last->used += size;
+    *address = last->address + window_next(last, align);
+    last->used = *address - last->address + size;
     return 0;
 }
 
@@ -170,21 +179,48 @@ static bool is_small(const struct segments *segments, const struct size_class *c
     return class->item_size <= segments->unit / 2;
 }
 
+/* Of a class whose items lie side by side in frames of the first size. */
+static bool is_packed(const struct segments *segments, const struct segment *segment)
+{
+    return segment->size_class->pack > 1 && is_small(segments, segment->size_class);
+}
+
+bool segment_large(const struct segments *segments, const struct segment *segment, uint64_t unit)
+{
+    return segment->size >= unit && !is_packed(segments, segment);
+}
+
+/* Its record has room for as many pieces of segments.unit as it has. */
+void segment_divide(struct segments *segments, struct segment *segment, uint64_t unit)
+{
+    uint64_t run = segments->slot > unit ? segments->slot / unit : 1;
+
+    segment->unit = unit;
+    segment->pieces = (unsigned)((segment->size + unit - 1) / unit);
+    segment->run = segment->pieces < run && segment->pieces ? segment->pieces : (unsigned)run;
+    segment->runs = (segment->pieces + segment->run - 1) / segment->run;
+    segment->small = is_packed(segments, segment) || unit != segments->frames->size;
+    for (unsigned i = 0; i < segment->pieces; i++)
+        segment->piece[i] = (struct binding){.segment = segment, .offset = i * unit};
+}
+
 static struct segment *segment_make(struct segments *segments, struct size_class *class, unsigned items,
                                     int *error)
 {
     uint64_t size = round_up(items * class->item_size, segments->unit), address;
+    uint64_t align = size >= segments->larger ? segments->larger : segments->unit;
     unsigned pieces = (unsigned)(size / segments->unit);
-    unsigned run = pieces < segments->run ? pieces : segments->run, runs = (pieces + run - 1) / run;
+    unsigned runs = (unsigned)((size + segments->slot - 1) / segments->slot);
     struct segment *segment;
 
-    *error = address_take(segments, size, &address);
+    *error = address_take(segments, round_up(size, align), align, &address);
     if (*error)
         return NULL;
     segment = arena_take(&segments->records, sizeof *segment + pieces * sizeof segment->piece[0] +
                                                  runs * sizeof segment->slot[0]);
     if (!segment) {
-        segments->window[segments->windows - 1].used -= size; /* taken from the end of the last one */
+        segments->window[segments->windows - 1].used -=
+            round_up(size, align); /* taken from the end of the last one */
         *error = -ENOMEM;
         return NULL;
     }
@@ -193,19 +229,16 @@ static struct segment *segment_make(struct segments *segments, struct size_class
     segment->size_class = class;
     segment->item_size = class->item_size;
     segment->items = (uint8_t)items;
-    segment->small = class->pack > 1 && is_small(segments, class);
-    segment->pieces = pieces;
     segment->slot = (struct slot **)(void *)&segment->piece[pieces]; /* none yet: the arena's are zero */
-    segment->run = run;
-    segment->runs = runs;
+    segment_divide(segments, segment,
+                   segment_large(segments, segment, segments->frames->size) ? segments->frames->size
+                                                                            : segments->unit);
     segment->plan_index = UINT32_MAX;
     segment->leaves = UINT64_MAX;
     segment->version = 1; /* no piece is clean */
-    for (unsigned i = 0; i < pieces; i++) {
-        segment->piece[i] = (struct binding){.segment = segment, .offset = i * segments->unit};
-        __atomic_store_n(entry_of(segments, segment->address + segment->piece[i].offset), segment,
+    for (uint64_t at = 0; at < size; at += segments->unit)
+        __atomic_store_n(entry_of(segments, segment->address + at), segment,
                          __ATOMIC_RELAXED); /* segments_expect reads without lock */
-    }
     DL_APPEND2(segments->all, segment, all_prev, all_next);
     return segment;
 }
@@ -346,164 +379,6 @@ bool segments_give_item(struct segment *segment, unsigned item)
     CLASS_DELETE(class->open, segment);
     class_insert(&class->dead, segment);
     return true;
-}
-
-static int binding_unmap(struct frames *frames, struct binding *binding)
-{
-    const struct device_ops *ops = frames->ops;
-    int error = ops->unmap(ops->ctx, binding->segment->address + binding->offset, frames->size);
-
-    if (error)
-        return error;
-    frames->statistics->unmap_calls++;
-    if (binding->linked) {
-        binding->linked = binding->segment->mapped = false;
-        binding->segment->linked_pieces--;
-        return 0;
-    }
-    LL_DELETE(binding->bound->bindings, binding);
-    binding->bound = NULL;
-    return 0;
-}
-
-int frame_unbind(struct frames *frames, struct frame *frame)
-{
-    while (frame->bindings) {
-        int error = binding_unmap(frames, frame->bindings);
-
-        if (error)
-            return error;
-    }
-    return 0;
-}
-
-int segment_unmap(struct segments *segments, struct segment *segment, unsigned first, unsigned count)
-{
-    for (unsigned i = first; i < first + count; i++) {
-        int error = segment->piece[i].bound ? binding_unmap(segments->frames, &segment->piece[i]) : 0;
-
-        if (error)
-            return error;
-    }
-    return 0;
-}
-
-int segment_unlink(struct segments *segments, struct segment *segment)
-{
-    for (unsigned i = 0; i < segment->pieces && segment->linked_pieces; i++) {
-        int error = segment->piece[i].linked ? binding_unmap(segments->frames, &segment->piece[i]) : 0;
-
-        if (error)
-            return error;
-    }
-    return 0;
-}
-
-/* Access for the run of pieces [first, end), newly mapped and adjacent: one call spans them (cuMemSetAccess).
- */
-static int grant_access(struct segments *segments, struct segment *segment, unsigned first, unsigned end)
-{
-    const struct device_ops *ops = segments->ops;
-    uint64_t start = segment->piece[first].offset;
-    uint64_t stop = segment->piece[end - 1].offset + segments->unit;
-    int error = ops->set_access(ops->ctx, segment->address + start, stop - start);
-
-    if (error)
-        return error;
-    segments->frames->statistics->access_calls++;
-    for (unsigned i = first; i < end; i++)
-        segment->piece[i].accessible = true;
-    return 0;
-}
-
-int segment_map(struct segments *segments, struct segment *segment, unsigned first, unsigned count,
-                uint64_t *wait)
-{
-    const struct device_ops *ops = segments->ops;
-    struct edges uses = segment_edges(segment);
-    unsigned i, run = first; /* pieces [run, i) are mapped and have no access yet */
-    bool gone;
-    int error;
-
-    for (i = first; i < first + count; i++) {
-        struct binding *binding = &segment->piece[i];
-
-        if (!binding->frame || (!binding->bound && !binding->linked) ||
-            (binding->bound == binding->frame && binding->accessible))
-            continue;
-        /*
-         * cuMemUnmap does not reliably wait for running work: what used this address must have completed. A
-         * piece without its frame is used by nobody, whatever is queued on the others.
-         */
-        gone = !binding->linked && binding->bound != binding->frame;
-        if (!streams_completed(segments->frames->streams, gone ? &segment->left : &uses, wait, &error))
-            return error ? error : -EBUSY;
-        error = binding_unmap(segments->frames, binding);
-        if (error)
-            return error;
-    }
-    for (i = first; i < first + count; i++) {
-        struct binding *binding = &segment->piece[i];
-
-        if (binding->bound || !binding->frame) {
-            error = i > run ? grant_access(segments, segment, run, i) : 0;
-            if (error)
-                return error;
-            run = i + 1;
-            continue;
-        }
-        error =
-            ops->map(ops->ctx, segment->address + binding->offset, segments->unit, binding->frame->handle);
-        if (error)
-            return error;
-        segments->frames->statistics->map_calls++;
-        binding->bound = binding->frame;
-        binding->accessible = false;
-        LL_PREPEND(binding->frame->bindings, binding);
-    }
-    return i > run ? grant_access(segments, segment, run, i) : 0;
-}
-
-int segment_link(struct segments *segments, struct segment *segment, uint64_t *wait)
-{
-    const struct device_ops *ops = segments->ops;
-    struct edges uses = segment_edges(segment);
-    unsigned i, run = 0; /* pieces [run, i) are mapped and have no access yet */
-    int error;
-
-    for (i = 0; i < segment->pieces; i++) {
-        struct binding *binding = &segment->piece[i];
-
-        if (binding->frame || (!binding->bound && !binding->linked) ||
-            (binding->linked && binding->accessible))
-            continue;
-        if (!streams_completed(segments->frames->streams, &uses, wait, &error)) /* as in segment_map */
-            return error ? error : -EBUSY;
-        error = binding_unmap(segments->frames, binding);
-        if (error)
-            return error;
-    }
-    for (i = 0; i < segment->pieces; i++) {
-        struct binding *binding = &segment->piece[i];
-
-        if (binding->linked || binding->frame) {
-            error = i > run ? grant_access(segments, segment, run, i) : 0;
-            if (error)
-                return error;
-            run = i + 1;
-            continue;
-        }
-        error = ops->map(ops->ctx, segment->address + binding->offset, segments->unit,
-                         segment_slot(segment, i)->handles[i % segment->run]);
-        if (error)
-            return error;
-        segments->frames->statistics->map_calls++;
-        segments->frames->statistics->link_mappings++;
-        binding->linked = true;
-        binding->accessible = false;
-        segment->linked_pieces++;
-    }
-    return i > run ? grant_access(segments, segment, run, i) : 0;
 }
 
 void segments_destroy(struct segments *segments)

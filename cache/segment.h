@@ -84,7 +84,8 @@ struct segment {
     bool fresh;         /* no operation was begun since it got its frames, or its address a new owner */
     struct edges ready; /* every operation comes after these; the mask ends the line */
 
-    uint64_t size;            /* a multiple of a frame's */
+    uint64_t size;            /* a multiple of segments.unit */
+    uint64_t unit;            /* bytes of a piece, and of its frame; the last piece may have less of them */
     struct edges used_before; /* the job's operations on its frames, less the newest */
     struct edges left;  /* all that was queued on it when a piece last lost its frame: what is queued later
                            uses no piece that has none */
@@ -92,7 +93,8 @@ struct segment {
     bool listed_idle;   /* in the list of those with frames but without contents */
     bool behind;        /* while a victim is chosen: its uses stand behind a host function */
     bool leaving;       /* copied out, and waited for to be unmapped; not used since */
-    bool small;         /* its items are half a frame at most, and lie side by side: in no plan */
+    bool small; /* its items are half a frame at most, and lie side by side; or its frames are odd (frame.h):
+                   in no plan */
     struct segment *prev, *next; /* the policy's list, or the idle list */
     struct slot **slot;          /* `runs' of them; NULL: none of its pieces has left */
     unsigned run, runs;          /* pieces of a slot, the last one has what is left; how many slots */
@@ -187,7 +189,22 @@ static inline unsigned char *segment_host(const struct segment *segment, unsigne
            (segment->piece[piece].offset - segment->piece[first].offset);
 }
 
-enum { SEGMENT_WINDOWS = 8 };
+/* Bytes of `count' pieces from `first' on. */
+static inline uint64_t segment_bytes(const struct segment *segment, unsigned first, unsigned count)
+{
+    uint64_t begin = first * segment->unit, end = (first + count) * segment->unit;
+
+    return (end < segment->size ? end : segment->size) - begin;
+}
+
+enum {
+    SEGMENT_WINDOWS = 8,
+    /*
+     * Frames may become so many times as large (reframe.h): what is large enough for one of those lies at a
+     * multiple of its size, with address space up to another.
+     */
+    SEGMENT_LARGER = 8
+};
 
 struct window {
     uint64_t address, size, used;
@@ -197,9 +214,11 @@ struct window {
 struct segments {
     const struct device_ops *ops;
     struct frames *frames;
-    uint64_t unit;        /* of a piece and of the address table: a frame's size */
-    unsigned unit_shift;  /* unit is a power of two */
-    unsigned run;         /* pieces of a slot at most */
+    uint64_t unit;       /* of the address table, and of a piece: a frame's size, at first */
+    unsigned unit_shift; /* unit is a power of two */
+    uint64_t slot;       /* bytes of a slot at most */
+    uint64_t larger; /* a frame's size once frames were made larger (reframe.h); a slot, as long as it may be,
+                        is a whole number of them. `unit': they never are */
     uint64_t window_size; /* of the next window reserved */
     struct window window[SEGMENT_WINDOWS];
     unsigned windows;
@@ -212,9 +231,10 @@ struct segments {
     uint64_t extra;        /* bytes of segments made so that births have addresses of their own */
 };
 
-/* slot: bytes of one at most, and a frame at least. */
+/* slot: bytes of one at most, and a frame at least; larger: how many times as large frames may become, a
+ * power of two. */
 void segments_init(struct segments *segments, const struct device_ops *ops, struct frames *frames,
-                   uint64_t window_size, uint64_t slot);
+                   uint64_t window_size, uint64_t slot, unsigned larger);
 void segments_destroy(struct segments *segments);
 
 /* The bytes of HBM that segments of small items have: not for plans to give to others. */
@@ -256,6 +276,12 @@ int segment_unmap(struct segments *segments, struct segment *segment, unsigned f
 int segment_link(struct segments *segments, struct segment *segment, uint64_t *wait);
 /* Unmaps all that is linked; the caller knows that its uses have completed. */
 int segment_unlink(struct segments *segments, struct segment *segment);
+/*
+ * Whether frames of `unit' bytes are large enough for it to have some, once there are such; and has it have
+ * them from now on: it has no frames, and is mapped nowhere.
+ */
+bool segment_large(const struct segments *segments, const struct segment *segment, uint64_t unit);
+void segment_divide(struct segments *segments, struct segment *segment, uint64_t unit);
 /* Unmaps every address that is mapped to a frame about to be released. */
 int frame_unbind(struct frames *frames, struct frame *frame);
 

@@ -59,6 +59,7 @@
     X(homeless, "count", "stays in HBM that a schedule has no lasting frames for")                           \
     X(plans_taken_up, "count", "better schedules taken up")                                                  \
     X(refused, "count", "requests refused because both tiers are full")                                      \
+    X(reframed, "count", "times frames were made larger")                                                    \
     X(retries, "count", "driver calls retried after frames were released")                                   \
     X(peak_hbm_bytes, "peak bytes", "most HBM held: frames and the job's unmovable memory")                  \
     X(peak_frame_bytes, "peak bytes", "most HBM held in frames")                                             \

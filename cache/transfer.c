@@ -9,7 +9,7 @@ static int copy_run(struct cache *cache, const struct segment *segment, unsigned
     const struct cache_observer *observer = cache->config.observer;
     uint64_t slot = (uint64_t)(uintptr_t)segment_host(segment, first);
     uint64_t address = segment->address + segment->piece[first].offset;
-    uint64_t size = (end - first) * cache->frames.size;
+    uint64_t size = segment_bytes(segment, first, end - first);
     uint64_t stream = cache->streams.stream[out ? STREAM_OUT : STREAM_IN].key.handle;
     int error = 0;
 
@@ -46,9 +46,9 @@ static int copy_pieces(struct cache *cache, struct segment *segment, unsigned fi
             end++;
         error = copy_run(cache, segment, i, end, out);
         *(out ? &cache->statistics.bytes_out : &cache->statistics.bytes_in) +=
-            error ? 0 : (end - i) * cache->frames.size;
+            error ? 0 : segment_bytes(segment, i, end - i);
         if (!error)
-            dearest_moved(cache, segment, out, (end - i) * cache->frames.size);
+            dearest_moved(cache, segment, out, segment_bytes(segment, i, end - i));
     }
     /* Numbered even where it failed half-way: whatever was queued is then part of the order. */
     stream_submitted(&cache->streams, out ? STREAM_OUT : STREAM_IN);
@@ -120,8 +120,8 @@ static void flip_slot_bit(struct cache *cache, struct segment *segment, unsigned
     if (!streams_completed(&cache->streams, &edges, &event, &error) && !error)
         cache->ops->event_synchronize(cache->ops->ctx, event);
     /* Another place each time, so that a second flip does not undo the first. */
-    if (used > cache->frames.size)
-        used = cache->frames.size;
+    if (used > segment->unit)
+        used = segment->unit;
     segment_host(segment, first)[64 * cache->statistics.fills % used] ^= 1;
 }
 

@@ -17,14 +17,14 @@ struct check {
 };
 
 int verify_init(struct verify *verify, const struct device_ops *ops, struct statistics *statistics,
-                uint64_t frame_size, void *ctx, void (*mismatch)(void *, const struct cache_mismatch *))
+                uint64_t piece_size, void *ctx, void (*mismatch)(void *, const struct cache_mismatch *))
 {
     int error;
 
     *verify = (struct verify){.ops = ops, .statistics = statistics, .ctx = ctx, .mismatch = mismatch};
-    error = ops->host_alloc(ops->ctx, frame_size, &verify->scratch[0]);
+    error = ops->host_alloc(ops->ctx, piece_size, &verify->scratch[0]);
     if (!error)
-        error = ops->host_alloc(ops->ctx, frame_size, &verify->scratch[1]);
+        error = ops->host_alloc(ops->ctx, piece_size, &verify->scratch[1]);
     if (error)
         verify_fini(verify);
     return error;
@@ -61,7 +61,7 @@ static void look(void *data)
 static struct slot_sum *sum_of(struct slot *slot, uint64_t unit, unsigned piece)
 {
     if (!slot->sums) {
-        slot->sum_count = (unsigned)(slot->size / unit);
+        slot->sum_count = (unsigned)((slot->size + unit - 1) / unit);
         slot->sums = calloc(slot->sum_count, sizeof *slot->sums);
     }
     return slot->sums ? &slot->sums[piece] : NULL;
@@ -87,14 +87,14 @@ int verify_piece(struct verify *verify, uint64_t stream, const struct segment *s
                  bool out)
 {
     const struct device_ops *ops = verify->ops;
-    uint64_t unit = segment->size / segment->pieces;
+    uint64_t size = segment_bytes(segment, piece, 1);
     struct slot_sum *sum;
     struct check *check;
     int error;
 
     if (!verify->scratch[out])
         return 0;
-    sum = sum_of(segment_slot(segment, piece), unit, piece % segment->run);
+    sum = sum_of(segment_slot(segment, piece), segment->unit, piece % segment->run);
     check = sum ? malloc(sizeof *check) : NULL;
     if (!check)
         return -ENOMEM;
@@ -103,11 +103,11 @@ int verify_piece(struct verify *verify, uint64_t stream, const struct segment *s
                             .slot = segment_host(segment, piece),
                             .sum = sum,
                             .known = sum->known,
-                            .piece = {.piece_size = unit, .out = out}};
+                            .piece = {.piece_size = size, .out = out}};
     name_piece(&check->piece, segment, piece);
-    error = ops->copy(ops->ctx, stream, (uint64_t)(uintptr_t)check->scratch, check->piece.piece, unit);
+    error = ops->copy(ops->ctx, stream, (uint64_t)(uintptr_t)check->scratch, check->piece.piece, size);
     if (!error) {
-        verify->statistics->verified_bytes += unit;
+        verify->statistics->verified_bytes += size;
         error = ops->host_function(ops->ctx, stream, look, check);
     }
     if (error)

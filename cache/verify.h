@@ -47,7 +47,7 @@ struct verify {
 
 /* Without the lock. 0 or an error of host_alloc. */
 int verify_init(struct verify *verify, const struct device_ops *ops, struct statistics *statistics,
-                uint64_t frame_size, void *ctx, void (*mismatch)(void *, const struct cache_mismatch *));
+                uint64_t piece_size, void *ctx, void (*mismatch)(void *, const struct cache_mismatch *));
 void verify_fini(struct verify *verify);
 /* Behind the copy of a piece, out to its slot or in from it, in that stream. 0 or -errno. */
 int verify_piece(struct verify *verify, uint64_t stream, const struct segment *segment, unsigned piece,

@@ -241,6 +241,14 @@ static enum cache_mutation mutation(const char *text)
     return CACHE_MUTATION_NONE;
 }
 
+static unsigned reframe(unsigned times)
+{
+    if (times == 0 || times == 2 || times == 4 || times == 8)
+        return times;
+    log_warn(LOG_IN_GPU, "HBMSPILL_TEST_REFRAME=%u is none of 2, 4, 8: ignored", times);
+    return 0;
+}
+
 static bool has_functions(void)
 {
     const struct hbmspill_real *real = &hbmspill_real;
@@ -272,6 +280,7 @@ static struct gpu *make(CUdevice device)
                                   .mismatch = costs_mismatch,
                                   .mutation = mutation(options->test_mutation.text),
                                   .slot_most = options->test_slot,
+                                  .reframe = reframe(options->test_reframe),
                                   .follow = options->plan.kind != PLAN_OFF,
                                   .planner = planner_get()};
     size_t granularity, free_bytes, total;

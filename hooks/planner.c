@@ -238,7 +238,7 @@ static int read_request(const struct request *request, struct schedule **out)
     return error;
 }
 
-static void ask_process(const struct cycle *cycle, uint64_t hash)
+static void ask_process(const struct cycle *cycle, uint64_t hash, bool kept)
 {
     struct request *request = find(hash);
     struct schedule *schedule;
@@ -259,25 +259,28 @@ static void ask_process(const struct cycle *cycle, uint64_t hash)
         request->state = REQUEST_READY;
         return;
     }
-    if (broken || !access(request->path, F_OK) /* it could not be removed */ || write_text(request, cycle))
+    if (kept || broken || !access(request->path, F_OK) /* it could not be removed */ ||
+        write_text(request, cycle))
         return;
     request->state = REQUEST_WAITING;
     start_next();
 }
 
-static void planner_ask(void *ctx, const struct cycle *cycle, uint64_t hash, double predicted)
+static void planner_ask(void *ctx, const struct cycle *cycle, uint64_t hash, double predicted, bool kept)
 {
     locale_t before;
 
     (void)ctx;
-    log_info(LOG_IN_PLANS,
-             "found round %016" PRIx64 ": %u operations, %u buffers; %.3f ms as planned at once, modelled",
-             hash, cycle->length, cycle->buffer_count, predicted * 1e-6);
+    if (kept)
+        log_info(LOG_IN_PLANS,
+                 "found round %016" PRIx64
+                 ": %u operations, %u buffers; %.3f ms as planned at once, modelled",
+                 hash, cycle->length, cycle->buffer_count, predicted * 1e-6);
     if (options_get()->plan.kind != PLAN_AUTO)
         return;
     pthread_mutex_lock(&lock);
     before = text_plain_begin();
-    ask_process(cycle, hash);
+    ask_process(cycle, hash, kept);
     text_plain_end(before);
     pthread_mutex_unlock(&lock);
 }

@@ -148,6 +148,9 @@ enum { NUMA_AUTO = -1, NUMA_OFF = -2, NUMA_UNSET = -3 };
       "where a file of events ends, for tests; 0: at its limit")                                             \
     X(test_slot, size, "HBMSPILL_TEST_SLOT", "0", "a size", true,                                            \
       "how much pinned memory is got in one piece at most, for tests; 0: as always")                         \
+    X(test_reframe, count, "HBMSPILL_TEST_REFRAME", "0", "a number", true,                                   \
+      "frames become so many times as large (2, 4 or 8) at the first round that is found, for tests; 0: as " \
+      "always")                                                                                              \
     X(planner, text, "HBMSPILL_PLANNER", "", "a path", true, "the planner's program, for tests")             \
     X(test_mutation, text, "HBMSPILL_TEST_MUTATION", "", "a name", true, "a fault to make, for tests")       \
     X(inherited, text, "HBMSPILL_INHERITED", "", "(set by hbmspill itself)", true,                           \

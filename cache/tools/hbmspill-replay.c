@@ -367,14 +367,17 @@ struct planning {
     struct schedule *schedule;
 };
 
-static void planner_ask(void *ctx, const struct cycle *cycle, uint64_t hash, double predicted)
+static void planner_ask(void *ctx, const struct cycle *cycle, uint64_t hash, double predicted, bool kept)
 {
     struct planning *planning = ctx;
     const char *path = planning->request->cycle_path;
-    FILE *file = path ? fopen(path, "w") : NULL;
+    FILE *file;
 
     (void)hash;
     (void)predicted;
+    if (kept)
+        return;
+    file = path ? fopen(path, "w") : NULL;
     if (path && (!file || cycle_write(cycle, file) || fclose(file)))
         fprintf(stderr, "hbmspill-replay: %s: %s\n", path, strerror(errno));
     schedule_free(planning->schedule);

@@ -1,6 +1,7 @@
 /*
  * replay.c - a tape from its beginning to its end, and what came of it.
  */
+#include "cache/segment.h"
 #include "cache/tools/replay_internal.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ static uint64_t address_space(const struct tape *tape, const struct replay_confi
 
     for (uint32_t i = 0; i < tape->event_count; i++) {
         uint64_t size = tape->events[i].kind == TAPE_ALLOC || tape->events[i].kind == TAPE_FREE
-                            ? replay_scaled(config, tape->sizes[tape->events[i].id]) + frame
+                            ? replay_scaled(config, tape->sizes[tape->events[i].id]) + SEGMENT_LARGER * frame
                             : 0;
 
         live += tape->events[i].kind == TAPE_ALLOC ? size : -size;

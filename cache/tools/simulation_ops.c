@@ -38,14 +38,17 @@ static int sim_frame_create(void *ctx, uint64_t size, uint64_t *handle)
     if (simulation->hbm_used + size > simulation->config.hbm)
         return -ENOMEM;
     simulation->hbm_used += size;
-    *handle = ++simulation->next_handle;
+    /* The size, a power of two, goes with it. */
+    *handle = ++simulation->next_handle << 6 | (unsigned)__builtin_ctzll(size);
     return 0;
 }
 
 static int sim_frame_release(void *ctx, uint64_t handle)
 {
-    (void)handle; /* its bytes stay counted: replay gives frames back at the end only */
-    cost(ctx, MACHINE_HOST_RELEASE);
+    struct simulation *simulation = ctx;
+
+    cost(simulation, MACHINE_HOST_RELEASE);
+    simulation->hbm_used -= UINT64_C(1) << (handle & 63);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /*
  * Rounds of operations that are all alike but for the buffer, found and followed: with windows, with windows
- * of a few operations, without any, and on two devices at once, where nothing is held either.
+ * of a few operations, without any, with frames that become larger, and on two devices at once, where nothing
+ * is held either.
  */
 #include "tests/integration/job.h"
 #include "tests/integration/scenario.h"
@@ -111,6 +112,15 @@ static void held(const struct outcome *outcome)
     ck_assert_uint_gt(outcome_number(outcome->statistics, "windows"), 0);
 }
 
+/* The round is found again with them; and they are few by then: those of the first size went back. */
+static void larger(const struct outcome *outcome)
+{
+    ck_assert_uint_eq(outcome_number(outcome->statistics, "reframed"), 1);
+    ck_assert_uint_eq(outcome_number(outcome->statistics, "rounds_found"), 2);
+    ck_assert_uint_gt(outcome_number(outcome->statistics, "planned_operations"), ROUNDS * BUFFERS / 3);
+    ck_assert_uint_gt(outcome_number(outcome->statistics, "frames_released"), 0);
+}
+
 static void not_held(const struct outcome *outcome)
 {
     followed(outcome, 1);
@@ -131,6 +141,11 @@ int main(int argc, char **argv)
          .flags = SCENARIO_SPILLS,
          .variables = "HBMSPILL_WINDOW=5",
          .inspect = held},
+        {.name = "larger_frames",
+         .job = one_device,
+         .flags = SCENARIO_SPILLS,
+         .variables = "HBMSPILL_TEST_REFRAME=2 HBMSPILL_VERIFY=1",
+         .inspect = larger},
         {.name = "no_windows",
          .job = one_device,
          .flags = SCENARIO_SPILLS,

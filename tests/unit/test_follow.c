@@ -41,7 +41,9 @@ struct round {
 
 static struct buffer statics[STATICS], born[BORN], carried[2][CARRIED];
 static uint64_t value;
-static bool alone; /* no windows but of one operation each */
+static bool alone;      /* no windows but of one operation each */
+static unsigned larger; /* frames become so many times as large, and all is; 0: they stay as they are */
+static unsigned larger_seen;
 
 static uint64_t draw(uint64_t below)
 {
@@ -52,7 +54,7 @@ static void draw_round(struct round *round)
 {
     memset(round, 0, sizeof *round);
     for (unsigned i = 0; i < STATICS + BORN + CARRIED; i++)
-        round->sizes[i] = (draw(9) + 1) * 50 * KIB;
+        round->sizes[i] = (draw(9) + 1) * 50 * KIB * (larger ? larger : 1);
     for (unsigned i = 0; i < BORN; i++) {
         round->born_at[i] = (unsigned)draw(OPS - 8);
         round->last[i] = round->born_at[i] + 1 + (unsigned)draw(OPS - 1 - round->born_at[i]);
@@ -222,16 +224,18 @@ static void carry_out(const struct round *round, uint64_t stream, unsigned numbe
 
 static void start(uint64_t seed, bool strict, const struct cache_planner *planner)
 {
+    unsigned times = larger ? larger : 1;
     struct cache_config config = {.frame_size = FAKE_GRANULE,
-                                  .hbm_limit = 3 * MIB,
-                                  .host_limit = 32 * MIB,
+                                  .hbm_limit = times * 3 * MIB,
+                                  .host_limit = times * 32 * MIB,
+                                  .reframe = larger,
                                   .policy = CACHE_POLICY_NEXTUSE,
                                   .prefetch = true,
                                   .strict = strict,
                                   .follow = true,
                                   .planner = planner};
 
-    fake_init(&fake, 3 * MIB, 32 * MIB, seed);
+    fake_init(&fake, times * 3 * MIB, times * 32 * MIB, seed);
     ck_assert_int_eq(cache_create(&fake.ops, &config, &cache), 0);
     memset(statics, 0, sizeof statics);
     memset(born, 0, sizeof born);
@@ -247,10 +251,12 @@ static void stop(void)
 /* Schedules of chance: any action that names something that is there. */
 static struct schedule *chance;
 
-static void chance_ask(void *ctx, const struct cycle *cycle, uint64_t hash, double predicted)
+static void chance_ask(void *ctx, const struct cycle *cycle, uint64_t hash, double predicted, bool kept)
 {
     (void)ctx;
     (void)predicted;
+    if (kept)
+        return;
     chance = calloc(1, sizeof *chance);
     if (!chance)
         return;
@@ -294,8 +300,10 @@ static void follow(uint64_t seed, bool strict, bool by_chance, bool every)
     draw_round(&round);
     for (unsigned i = 0; i < STATICS; i++)
         allocate(&statics[i], round.sizes[i]);
-    for (; number < 8; number++)
+    for (; number < (larger ? 16 : 8); number++)
         carry_out(&round, stream, number, OPS);
+    ck_assert_uint_le(statistics->reframed, larger ? 1 : 0);
+    larger_seen += statistics->reframed == 1;
     ck_assert_uint_ge(statistics->rounds_found, 1);
     ck_assert_uint_ge(statistics->planned_operations, 2 * OPS);
     ck_assert_uint_gt(statistics->bytes_in, 0);
@@ -384,6 +392,19 @@ START_TEST(schedules_of_chance)
 }
 END_TEST
 
+/* The same where frames have become larger: for all that is large enough for them, and what is not keeps its
+ * own. */
+START_TEST(larger_frames)
+{
+    alone = _i % 2;
+    larger = _i / 2 ? 4 : 2;
+    larger_seen = 0;
+    each_seed(_i % 4 == 3 ? run_strict : run_greedy);
+    each_seed(run_chance);
+    ck_assert_msg(getenv("SEED") || larger_seen > seeds(), "only %u of %u", larger_seen, 2 * seeds());
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("follow");
@@ -396,6 +417,7 @@ int main(void)
     tcase_add_loop_test(tests, greedy_schedules, 0, 2);
     tcase_add_loop_test(tests, strictly, 0, 2);
     tcase_add_loop_test(tests, schedules_of_chance, 0, 2);
+    tcase_add_loop_test(tests, larger_frames, 0, 4);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
