@@ -22,7 +22,10 @@ struct device_ops {
     int (*reserve)(void *ctx, uint64_t size, uint64_t *address);
     int (*unreserve)(void *ctx, uint64_t address, uint64_t size);
 
-    /* HBM: a frame is one handle (cuMemCreate/Release), mapped as a whole, possibly at several addresses. */
+    /*
+     * HBM: a frame is one handle (cuMemCreate/Release), mapped as a whole, possibly at several addresses;
+     * unmap and set_access take one mapping or several that lie side by side, as the driver does.
+     */
     int (*frame_create)(void *ctx, uint64_t size, uint64_t *handle);
     int (*frame_release)(void *ctx, uint64_t handle);
     int (*map)(void *ctx, uint64_t address, uint64_t size, uint64_t handle);

@@ -168,18 +168,27 @@ static int fake_unmap(void *ctx, uint64_t address, uint64_t size)
 {
     struct fake_device *fake = ctx;
     GUARD(fake);
-    struct fake_mapping *mapping = mapping_of(fake, address);
-    struct fake_frame *frame;
+    uint64_t end = address + size, at;
+    struct fake_mapping *mapping;
 
     FAIL(unmap, -EIO);
-    if (!mapping || mapping->address != address || mapping->size != size) {
-        fake->faults++;
-        return -EIO;
+    for (at = address; at < end; at += mapping->size) {
+        mapping = mapping_of(fake, at);
+        if (!mapping || mapping->address != at || mapping->size > end - at) {
+            fake->faults++;
+            return -EIO;
+        }
     }
-    frame = mapping->frame;
-    *mapping = fake->mappings[--fake->mapping_count];
-    frame->mappings--;
-    frame_check(fake, frame);
+    for (at = address; at < end;) {
+        struct fake_frame *frame;
+
+        mapping = mapping_of(fake, at);
+        frame = mapping->frame;
+        at += mapping->size;
+        *mapping = fake->mappings[--fake->mapping_count];
+        frame->mappings--;
+        frame_check(fake, frame);
+    }
     return 0;
 }
 

@@ -5,8 +5,8 @@
  *
  * FAULT_EVERY=1: all occurrences. Else the first ones of every call, and of the others as many as there is
  * time for, spread evenly. FAULT_PART=K/N: of these, from K (0 to N - 1) on each N-th, others of each call,
- * so that N of them are the whole. One of them alone: FAULT=CALL:OCCURRENCE:ERRNO[:strict|:verify|:unlinked]
- * CK_FORK=no tests/unit/test_cache_faults
+ * so that N of them are the whole. One of them alone:
+ * FAULT=CALL:OCCURRENCE:ERRNO[:strict|:verify|:unlinked|:larger] CK_FORK=no tests/unit/test_cache_faults
  */
 #include "cache/borrow.h"
 #include "tests/unit/fake_cache.h"
@@ -19,8 +19,9 @@
 enum { FRAMES = 16, LAYERS = 6, ROUNDS = 9, MOST = 4 * LAYERS, FIRST = 12, SPREAD = 24 };
 #define FRAME ((uint64_t)FAKE_GRANULE)
 
-enum { PLAIN, STRICT, VERIFY, UNLINKED, MODES }; /* UNLINKED: host memory is no handles */
-static const char *const modes[] = {"", ":strict", ":verify", ":unlinked"};
+/* UNLINKED: host memory is no handles; LARGER: frames become larger. */
+enum { PLAIN, STRICT, VERIFY, UNLINKED, LARGER, MODES };
+static const char *const modes[] = {"", ":strict", ":verify", ":unlinked", ":larger"};
 
 static const char *const names[] = {
 #define NAME(name) #name,
@@ -250,6 +251,7 @@ static void run(unsigned mode, enum fake_call call, uint64_t occurrence, int err
                                   .strict = mode == STRICT,
                                   .verify = mode == VERIFY,
                                   .mismatch = mismatch,
+                                  .reframe = mode == LARGER ? 2 : 0,
                                   .follow = true};
     struct cache_audit audit;
 
@@ -273,6 +275,7 @@ static void run(unsigned mode, enum fake_call call, uint64_t occurrence, int err
     if (called)
         memcpy(called, fake.called, sizeof fake.called);
     ck_assert_msg(fake.fault.happened || !refused, "without a fault everything can be had");
+    ck_assert(fake.fault.happened || cache_statistics(cache)->reframed == (mode == LARGER));
     fake.fault.occurrence = 0;
     cache_audit(cache, &audit);
     ck_assert_uint_eq(audit.allocations, 0);
