@@ -167,7 +167,7 @@ static uint64_t number_of(const char *json, const char *name)
 
 /* What all runs together made happen. */
 static struct {
-    uint64_t evictions, fills, planned_operations, held, graph_launches, refused, launches;
+    uint64_t evictions, fills, planned_operations, reframed, held, graph_launches, refused, launches;
 } totals;
 
 /* What is wrong, or NULL. */
@@ -198,6 +198,7 @@ static const char *judge(const struct settings *settings, bool native, const str
     totals.evictions += number_of(result->statistics, "evictions");
     totals.fills += number_of(result->statistics, "fills");
     totals.planned_operations += number_of(result->statistics, "planned_operations");
+    totals.reframed += number_of(result->statistics, "reframed");
     totals.held += number_of(result->statistics, "held");
     totals.graph_launches += number_of(result->statistics, "graph_launches");
     totals.launches += number_of(result->statistics, "launches");
@@ -265,13 +266,13 @@ static int run_many(uint64_t first, uint64_t seeds, bool stop)
                shrink(seed));
         fflush(stdout);
     }
-    printf(
-        "in all: %llu evictions, %llu fills, %llu planned operations, %llu held operations, %llu launches, "
-        "%llu launches of graphs, %llu refusals\n",
-        (unsigned long long)totals.evictions, (unsigned long long)totals.fills,
-        (unsigned long long)totals.planned_operations, (unsigned long long)totals.held,
-        (unsigned long long)totals.launches, (unsigned long long)totals.graph_launches,
-        (unsigned long long)totals.refused);
+    printf("in all: %llu evictions, %llu fills, %llu planned operations, %llu with larger frames, %llu held "
+           "operations, %llu launches, "
+           "%llu launches of graphs, %llu refusals\n",
+           (unsigned long long)totals.evictions, (unsigned long long)totals.fills,
+           (unsigned long long)totals.planned_operations, (unsigned long long)totals.reframed,
+           (unsigned long long)totals.held, (unsigned long long)totals.launches,
+           (unsigned long long)totals.graph_launches, (unsigned long long)totals.refused);
     printf("%lu passed, %lu failed\n", passed, failed);
     return failed != 0;
 }

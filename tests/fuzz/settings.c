@@ -55,6 +55,8 @@ static void set_library(struct settings *settings, struct random *random)
         set(settings, "HBMSPILL_ADMITTED=%s", FUZZ_TABLE);
     if (random_percent(random, 15))
         set(settings, "HBMSPILL_TRACE_EVENTS=/dev/null");
+    if (!settings->limits.may_run_out && random_percent(random, 20))
+        set(settings, "HBMSPILL_TEST_REFRAME=2"); /* what is rounded up to them needs not fit any more */
     if (random_percent(random, 60)) /* of what is larger, parts of a slot's size leave and come back */
         set(settings, "HBMSPILL_TEST_SLOT=%s", ONE_OF(random, "2M", "2M", "4M", "6M"));
 }
