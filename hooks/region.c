@@ -201,8 +201,9 @@ static CUresult refused(const char *what)
 
 CUresult region_real_handle(CUmemGenericAllocationHandle handle, CUmemGenericAllocationHandle *real)
 {
+    CUmemGenericAllocationHandle made;
     struct region *region;
-    bool in_use = false;
+    bool in_use = false, mine = false;
     CUresult status;
 
     *real = handle;
@@ -219,16 +220,24 @@ CUresult region_real_handle(CUmemGenericAllocationHandle handle, CUmemGenericAll
         return CUDA_SUCCESS;
     outside_make_room(region->gpu, region->size);
     status = RETRY_AFTER_ROOM_OF(region->gpu, region->size,
-                                 hbmspill_real.cuMemCreate(&region->handle, region->size, &region->prop, 0));
+                                 hbmspill_real.cuMemCreate(&made, region->size, &region->prop, 0));
     if (status != CUDA_SUCCESS)
         return status;
-    outside_add(region->gpu, OUTSIDE_HANDLE, region->handle, region->size);
     pthread_mutex_lock(&lock);
-    HASH_DELETE(by_address, addresses, region);
-    region->real = true;
+    if (!region->real && !region->reserved) { /* nobody did either meanwhile */
+        HASH_DELETE(by_address, addresses, region);
+        region->real = mine = true;
+        region->handle = made;
+    }
+    in_use = !region->real;
+    *real = region->real ? region->handle : handle;
     pthread_mutex_unlock(&lock);
-    *real = region->handle;
-    return alloc_give(region->address);
+    if (mine) {
+        outside_add(region->gpu, OUTSIDE_HANDLE, made, region->size);
+        return alloc_give(region->address);
+    }
+    (void)hbmspill_real.cuMemRelease(made);
+    return in_use ? refused("an exported, bound or second mapping") : CUDA_SUCCESS;
 }
 
 bool region_map(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
