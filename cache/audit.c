@@ -46,7 +46,7 @@ static void look_at_piece(struct cache_audit *audit, const struct segment *segme
         AGREE(audit, "a frame does not know of a mapping", listed(binding));
     }
     if (binding->linked) /* each handle is mapped by itself */
-        audit->held.mappings += segment_bytes(segment, (unsigned)(binding - segment->piece), 1) / granule;
+        audit->held.mappings += binding_bytes(binding) / granule;
     AGREE(audit, "a piece is filled without a frame", !binding->filled || binding->frame);
     AGREE(audit, "a piece is linked to nothing, or to a frame as well",
           !binding->linked || (slot && slot->handles && !binding->bound && !binding->filled));

@@ -71,14 +71,6 @@ bool reframe_pays(const struct known *known, uint64_t larger)
     return pays;
 }
 
-static bool has_frames(const struct segment *segment)
-{
-    for (unsigned i = 0; i < segment->pieces; i++)
-        if (segment->piece[i].frame)
-            return true;
-    return false;
-}
-
 static bool is_bound(const struct segment *segment)
 {
     for (unsigned i = 0; i < segment->pieces; i++)
@@ -133,7 +125,7 @@ static int step(struct cache *cache, uint64_t frame, struct need *need)
     {
         if (!segment_large(&cache->segments, segment, frame))
             continue;
-        if (has_frames(segment))
+        if (segment_framed(segment, 0, segment->pieces))
             return segment->state == SEGMENT_RESIDENT
                        ? residency_evict(cache, segment, 0, segment->pieces, need, &failure)
                        : residency_strip(cache, segment, need);

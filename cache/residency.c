@@ -48,8 +48,6 @@ uint64_t residency_spilled(const struct segment *segment)
 
 void residency_forget(struct cache *cache, struct segment *segment)
 {
-    bool frames = false;
-
     if (segment->state == SEGMENT_RESIDENT)
         cache->policy.type->remove(&cache->policy, segment);
     cache->spilled_bytes -= residency_spilled(segment);
@@ -58,9 +56,7 @@ void residency_forget(struct cache *cache, struct segment *segment)
     segment->version++;
     if (!segment->linked_pieces) /* else they are kept until the address leads elsewhere */
         room_slots_give(cache, segment);
-    for (unsigned i = 0; i < segment->pieces; i++)
-        frames |= segment->piece[i].frame != NULL;
-    if (frames)
+    if (segment_framed(segment, 0, segment->pieces))
         residency_idle_add(cache, segment);
 }
 
@@ -186,14 +182,6 @@ static int evict_run(struct cache *cache, struct segment *segment, unsigned firs
     return 0;
 }
 
-static bool any_frame(const struct segment *segment, unsigned first, unsigned end)
-{
-    for (unsigned i = first; i < end; i++)
-        if (segment->piece[i].frame)
-            return true;
-    return false;
-}
-
 int residency_evict(struct cache *cache, struct segment *segment, unsigned first, unsigned count,
                     struct need *need, struct cache_failure *failure)
 {
@@ -203,7 +191,7 @@ int residency_evict(struct cache *cache, struct segment *segment, unsigned first
 
     for (unsigned i = first, end; i < last && !error; i = end) {
         end = segment_run_end(segment, i) < last ? segment_run_end(segment, i) : last;
-        if (!any_frame(segment, i, end))
+        if (!segment_framed(segment, i, end))
             continue;
         dirty |= transfer_dirty(segment, i, end - i);
         error = evict_run(cache, segment, i, end - i, need, failure);

@@ -197,6 +197,21 @@ static inline uint64_t segment_bytes(const struct segment *segment, unsigned fir
     return (end < segment->size ? end : segment->size) - begin;
 }
 
+/* Whether one of the pieces [first, end) has a frame. */
+static inline bool segment_framed(const struct segment *segment, unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++)
+        if (segment->piece[i].frame)
+            return true;
+    return false;
+}
+
+/* Of a piece: what is mapped of it where that is its slot's memory, whole handles, as many as there are. */
+static inline uint64_t binding_bytes(const struct binding *binding)
+{
+    return segment_bytes(binding->segment, (unsigned)(binding - binding->segment->piece), 1);
+}
+
 enum {
     SEGMENT_WINDOWS = 8,
     /*

@@ -5,18 +5,10 @@
 #include <errno.h>
 #include <utlist.h>
 
-/* What is mapped of a piece where that is its slot's memory: whole handles, as many as there are. */
-static uint64_t linked_bytes(const struct binding *binding)
-{
-    const struct segment *segment = binding->segment;
-
-    return segment_bytes(segment, (unsigned)(binding - segment->piece), 1);
-}
-
 static int binding_unmap(struct frames *frames, struct binding *binding)
 {
     const struct device_ops *ops = frames->ops;
-    uint64_t size = binding->linked ? linked_bytes(binding) : binding->segment->unit;
+    uint64_t size = binding->linked ? binding_bytes(binding) : binding->segment->unit;
     int error = ops->unmap(ops->ctx, binding->segment->address + binding->offset, size);
 
     if (error)
@@ -72,7 +64,7 @@ static int grant_access(struct segments *segments, struct segment *segment, unsi
     const struct device_ops *ops = segments->ops;
     uint64_t start = segment->piece[first].offset;
     const struct binding *last = &segment->piece[end - 1];
-    uint64_t stop = last->offset + (last->linked ? linked_bytes(last) : segment->unit);
+    uint64_t stop = last->offset + (last->linked ? binding_bytes(last) : segment->unit);
     int error = ops->set_access(ops->ctx, segment->address + start, stop - start);
 
     if (error)

@@ -26,7 +26,7 @@
 #include <errno.h>
 
 /* From the cache; false where the driver is to do it. */
-static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
+bool alloc_take(CUdeviceptr *out, size_t size, CUresult *status)
 {
     struct cache_failure failure;
     struct gpu *gpu;
@@ -65,11 +65,6 @@ static bool managed_alloc(CUdeviceptr *out, size_t size, CUresult *status)
     return true;
 }
 
-bool alloc_take(CUdeviceptr *out, size_t size, CUresult *status)
-{
-    return managed_alloc(out, size, status);
-}
-
 /* The driver's, tried again after making room; `note' counts what it took. */
 #define PASSED_ALLOC(size, call, note)                                                                       \
     ({                                                                                                       \
@@ -87,7 +82,7 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *out, size_t size)
 
     if (!shim_active())
         return hbmspill_real.cuMemAlloc_v2(out, size);
-    if (managed_alloc(out, size, &status))
+    if (alloc_take(out, size, &status))
         return status;
     return PASSED_ALLOC(size, hbmspill_real.cuMemAlloc_v2(out, size),
                         outside_add(gpu_current(), OUTSIDE_ADDRESS, *out, size));
@@ -105,7 +100,7 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, 
     if (!shim_active() || !pitch || row < width || (row && height > SIZE_MAX / row) ||
         (element != 4 && element != 8 && element != 16))
         return hbmspill_real.cuMemAllocPitch_v2(out, pitch, width, height, element);
-    if (managed_alloc(out, row * height, &status)) {
+    if (alloc_take(out, row * height, &status)) {
         if (status == CUDA_SUCCESS)
             *pitch = row;
         return status;
@@ -151,7 +146,7 @@ static CUresult acted(CUdeviceptr address, CUstream stream, bool per_thread)
         case POOL_OTHER:                                                                                     \
             return call;                                                                                     \
         case POOL_MOVABLE:                                                                                   \
-            if (managed_alloc(out, size, &async_status))                                                     \
+            if (alloc_take(out, size, &async_status))                                                        \
                 return async_status != CUDA_SUCCESS ? async_status : acted(*(out), stream, per_thread);      \
             break;                                                                                           \
         case POOL_DEVICE:                                                                                    \
