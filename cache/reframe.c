@@ -98,7 +98,8 @@ static bool may(struct cache *cache, uint64_t frame)
     const struct segment *segment;
     uint64_t lacking = 0;
 
-    if (cache->in_flight || cache->stuck_count)
+    /* An open operation that is under way may wait for another, so it must not be waited for (linked.h). */
+    if (cache->in_flight || cache->stuck_count || linked_open_any(cache))
         return false;
     DL_FOREACH2(cache->segments.all, segment, all_next)
     {
