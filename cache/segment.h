@@ -75,13 +75,15 @@ struct segment {
     uint64_t used_at;   /* number in stream used_in of its newest use; segment_uses has all */
     uint32_t live_mask; /* bit per item */
     unsigned pins;      /* operations being submitted that use its frames */
+    unsigned linked_pieces;
     uint8_t items, live_items;
     uint8_t used_in;
-    enum segment_state state : 8;
-    bool fixed;         /* never moved again (graphs, captures, exports) */
-    bool filled;        /* all pieces are */
-    bool mapped;        /* its address leads to its contents; false after an unmapping failed half-way */
-    bool fresh;         /* no operation was begun since it got its frames, or its address a new owner */
+    enum segment_state state : 3;
+    bool fixed : 1;     /* never moved again (graphs, captures, exports) */
+    bool filled : 1;    /* all pieces are */
+    bool mapped : 1;    /* its address leads to its contents; false after an unmapping failed half-way */
+    bool fresh : 1;     /* no operation was begun since it got its frames, or its address a new owner */
+    bool leaving : 1;   /* copied out, and waited for to be unmapped; not used since */
     struct edges ready; /* every operation comes after these; the mask ends the line */
 
     uint64_t size;            /* a multiple of segments.unit */
@@ -92,7 +94,6 @@ struct segment {
     unsigned slot_pins; /* operations being submitted that use its slots */
     bool listed_idle;   /* in the list of those with frames but without contents */
     bool behind;        /* while a victim is chosen: its uses stand behind a host function */
-    bool leaving;       /* copied out, and waited for to be unmapped; not used since */
     bool small; /* its items are half a frame at most, and lie side by side; or its frames are odd (frame.h):
                    in no plan */
     struct segment *prev, *next; /* the policy's list, or the idle list */
@@ -113,7 +114,7 @@ struct segment {
     struct place *place;          /* the birth it is kept for, or NULL (place.h) */
     struct dearest_mark cost;
     struct history_mark seen;
-    unsigned pieces, filled_pieces, linked_pieces;
+    unsigned pieces, filled_pieces;
     struct binding piece[];
 } __attribute__((aligned(ARENA_ALIGN)));
 
