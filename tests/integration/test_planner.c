@@ -295,6 +295,26 @@ static unsigned draw(uint64_t *state, unsigned below)
     return below ? (unsigned)(*state >> 33) % below : 0;
 }
 
+/* As the planner puts a plan in place: whole or not at all, however long the writing takes. */
+static FILE *open_beside(const char *path, char *beside)
+{
+    snprintf(beside, PATH_MAX, "%s.part", path);
+    return fopen(beside, "we");
+}
+
+static int put_in_place(FILE *file, const char *beside, const char *path)
+{
+    return fclose(file) || rename(beside, path);
+}
+
+static int junk(const char *path)
+{
+    char beside[PATH_MAX];
+    FILE *file = open_beside(path, beside);
+
+    return !file || fputs("hbmspill-plan 1\njunk\n", file) < 0 || put_in_place(file, beside, path);
+}
+
 /* A plan with the right hash whose moves make no sense. */
 static int plan_by_chance(const char *path, uint64_t seed)
 {
@@ -318,11 +338,8 @@ static int plan_by_chance(const char *path, uint64_t seed)
             return 1;
     }
     schedule_sort(&schedule);
-    snprintf(beside, sizeof beside, "%s.part", path);
-    file = fopen(beside, "we");
-    if (!file || schedule_write(&schedule, file) || fclose(file))
-        return 1;
-    return rename(beside, path) != 0;
+    file = open_beside(path, beside);
+    return !file || schedule_write(&schedule, file) || put_in_place(file, beside, path);
 }
 
 static int planner(int argc, char **argv)
@@ -343,11 +360,8 @@ static int planner(int argc, char **argv)
         return sleep(4) ? 1 : 0;
     if (!strcmp(does, "crash"))
         raise(SIGKILL);
-    if (!strcmp(does, "junk")) {
-        FILE *file = fopen(path, "we");
-
-        return !file || fputs("hbmspill-plan 1\njunk\n", file) < 0 || fclose(file);
-    }
+    if (!strcmp(does, "junk"))
+        return junk(path);
     if (!strncmp(does, "chance", 6))
         return plan_by_chance(path, strtoull(does + 6, NULL, 10));
     execv(PLANNER, argv);
