@@ -235,14 +235,17 @@ static int make_room(struct sweep *sweep, int64_t needed)
         if (slot > 0) /* nothing begins before the first slot */
             from = find_gap(sweep, first, (slot - 1) / 2, &gap);
         if (gap == GREEDY_NONE) {
-            /* No link time for any of them: the machine pauses. */
+            /* No link time for any of them: the machine pauses, behind the last use of one, not here: what
+             * returns in a pause further back would be in HBM beside what has not left yet. */
             bound = 2 * sweep->at;
-            (void)find_gap(sweep, first, sweep->at - 1, &gap);
+            from = find_gap(sweep, first, sweep->at - 1, &gap);
             if (gap == GREEDY_NONE) {
                 count = shift(sweep, needed);
                 return count < 0 ? (int)count : 0;
             }
-            pause_add(greedy, bound - 1, needed * link->piece);
+            count = greedy->gaps[gap].pieces - greedy->gaps[gap].away;
+            count = count < needed ? count : needed;
+            pause_add(greedy, 2 * from + 1, count * link->piece);
             continue;
         }
         count = evict(sweep, gap, from, needed);

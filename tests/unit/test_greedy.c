@@ -427,6 +427,35 @@ START_TEST(test_part_leaves)
 END_TEST
 
 /*
+ * Where the links are the limit, the machine pauses all the time, but what moves is still what does not fit
+ * and little more: what has been used leaves before the next comes, and does not wait for others to leave
+ * with it, because what comes meanwhile would need frames of more.
+ */
+START_TEST(test_links_are_the_limit)
+{
+    enum { BUFFERS = 48, FRAMES = 32 };
+    struct cycle *cycle = cycle_start(BUFFERS, FRAMES, 0.05);
+    struct schedule *schedule;
+    uint32_t in = 0, out = 0;
+
+    cycle->in_both = cycle->out_both = cycle->in / 2;
+    for (uint32_t i = 0; i < BUFFERS; i++)
+        cycle_use(cycle, i, cycle_add(cycle, 1, CYCLE_NEVER, CYCLE_NEVER), 0);
+    ck_assert_int_eq(cycle_index(cycle), 0);
+    schedule = plan(cycle);
+    for (uint32_t i = 0; i < BUFFERS; i++) {
+        in += moved(schedule, SCHEDULE_IN, i);
+        out += moved(schedule, SCHEDULE_OUT, i);
+    }
+    ck_assert_uint_eq(in, out);
+    ck_assert_uint_ge(in, BUFFERS - FRAMES);
+    ck_assert_uint_le(in, BUFFERS - FRAMES + 2);
+    schedule_free(schedule);
+    cycle_free(cycle);
+}
+END_TEST
+
+/*
  * (Report: hang.) Rounds of few operations whose buffers outlive them: more of one buffer are alive at once
  * than fit, and no link has time before the first operation ends. Comes to an end, with a schedule that fits.
  */
@@ -717,6 +746,7 @@ int main(void)
     tcase_add_test(all, test_all_fits);
     tcase_add_test(all, test_all_fits_just);
     tcase_add_test(all, test_part_leaves);
+    tcase_add_test(all, test_links_are_the_limit);
     tcase_add_test(all, test_lives_longer_than_rounds);
     tcase_add_test(all, test_random_cycles);
     tcase_add_test(all, test_duplex);
