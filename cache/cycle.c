@@ -177,6 +177,11 @@ void schedule_by_buffer(const struct schedule *schedule, uint32_t buffer_count, 
         by_buffer[first[schedule->actions[i].buffer + 1]++] = i;
 }
 
+bool cycle_contends(const struct cycle *cycle)
+{
+    return cycle->in_both < 0.95 * cycle->in || cycle->out_both < 0.95 * cycle->out;
+}
+
 bool schedule_fits(const struct schedule *schedule, const struct cycle *cycle)
 {
     for (uint32_t i = 0; i < schedule->count; i++) {

@@ -73,6 +73,11 @@ struct schedule_action {
 struct schedule {
     uint64_t cycle_hash;
     double predicted; /* time of a round, 0: not known */
+    /*
+     * A copy in begins no sooner than the operation that it is issued before; else as soon as it has frames.
+     * Where the directions of the link slow each other down, what comes too early delays what has to leave.
+     */
+    bool paced;
     uint32_t count, capacity;
     struct schedule_action *actions;
 };
@@ -88,6 +93,8 @@ uint64_t cycle_hash(const struct cycle *cycle);
 
 int schedule_add(struct schedule *schedule, const struct schedule_action *action);
 void schedule_free(struct schedule *schedule);
+/* Whether one direction of the link slows the other down, by more than a measurement may be wrong. */
+bool cycle_contends(const struct cycle *cycle);
 /* Stable sort by `at'. */
 void schedule_sort(struct schedule *schedule);
 /*

@@ -10,6 +10,7 @@
  * bindings cost.
  */
 #include "cache/colour.h"
+#include "cache/cycle_run.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -36,6 +37,15 @@ static bool better(const struct schedule_worth *worth, const struct schedule_wor
            (worth->time <= AS_LONG * than->time && worth->moved < than->moved);
 }
 
+static int pace(const struct cycle *cycle, struct schedule *schedule)
+{
+    struct cycle_run *run = cycle_run_new(cycle);
+    int error = run ? cycle_run_pace(run, schedule) : -ENOMEM;
+
+    cycle_run_free(run);
+    return error;
+}
+
 int schedule_try(const struct cycle *cycle, unsigned number, struct schedule_worth *best,
                  struct schedule **out)
 {
@@ -54,7 +64,9 @@ int schedule_try(const struct cycle *cycle, unsigned number, struct schedule_wor
     *out = schedule;
     if (!best)
         return 0;
-    error = colouring_judge(cycle, schedule, &result, &worth.time);
+    error = pace(cycle, schedule);
+    if (!error)
+        error = colouring_judge(cycle, schedule, &result, &worth.time);
     if (error) /* number 0 has to do */
         worth.time = schedule->predicted;
     else

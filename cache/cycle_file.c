@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define CYCLE_MAGIC "hbmspill-cycle 2\n"
-#define SCHEDULE_MAGIC "hbmspill-plan 1\n"
+#define SCHEDULE_MAGIC "hbmspill-plan 2\n"
 
 /* More than any round has; a damaged number must not become an allocation. */
 enum { MOST = 1 << 26 };
@@ -148,7 +148,8 @@ int cycle_read(FILE *file, struct cycle **out, char *why, size_t why_size)
 int schedule_write(const struct schedule *schedule, FILE *file)
 {
     fprintf(file, SCHEDULE_MAGIC);
-    fprintf(file, "%016" PRIx64 " %.17g %u\n", schedule->cycle_hash, schedule->predicted, schedule->count);
+    fprintf(file, "%016" PRIx64 " %.17g %d %u\n", schedule->cycle_hash, schedule->predicted, schedule->paced,
+            schedule->count);
     for (uint32_t i = 0; i < schedule->count; i++) {
         const struct schedule_action *action = &schedule->actions[i];
 
@@ -161,13 +162,15 @@ int schedule_write(const struct schedule *schedule, FILE *file)
 
 static int schedule_parse(struct schedule *schedule, FILE *file, char *why, size_t why_size)
 {
-    uint32_t count, end, at = 0;
+    uint32_t count, end, at = 0, paced;
 
     if (!magic(file, SCHEDULE_MAGIC))
         return wrong(why, why_size, "it is no plan of a version that can be read");
-    if (fscanf(file, " %" SCNx64 " %lf %" SCNu32, &schedule->cycle_hash, &schedule->predicted, &count) != 3 ||
-        !measure(schedule->predicted) || count > MOST)
+    if (fscanf(file, " %" SCNx64 " %lf %" SCNu32 " %" SCNu32, &schedule->cycle_hash, &schedule->predicted,
+               &paced, &count) != 4 ||
+        !measure(schedule->predicted) || paced > 1 || count > MOST)
         return wrong(why, why_size, "its second line is damaged");
+    schedule->paced = paced;
     for (uint32_t i = 0; i < count; i++) {
         struct schedule_action action;
         char kind;

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A link that idles does not catch up where something takes longer than it should: it has to gain so much. */
+#define PACED_BETTER 0.998
+
 /* What an engine did for an action, if it did anything: `copies' is how many copies it had before. */
 static void note_copy(struct cycle_run *run, unsigned which, uint32_t copies, uint32_t action)
 {
@@ -21,7 +24,7 @@ static void waiting_try(struct cycle_run *run)
         uint32_t copies = run->engine[IN].copies;
 
         if (run_frames_awaited(run, head->instance->first + head->first, head->count) ||
-            !run_copy_in(run, head->instance, head->first, head->count))
+            !run_copy_in(run, head->instance, head->first, head->count, head->from))
             return;
         note_copy(run, IN, copies, head->action);
         run->waiting_first = (run->waiting_first + 1) & run->waiting_mask;
@@ -68,7 +71,11 @@ static void act(struct cycle_run *run, uint32_t round, const struct schedule *sc
         run_come_home(run, instance, action->first, action->count,
                       run->colouring ? run->colouring->of_action[index] : 0);
         run->waiting[(run->waiting_first + run->waiting_count++) & run->waiting_mask] =
-            (struct waiting){instance, action->first, action->count, index};
+            (struct waiting){.instance = instance,
+                             .first = action->first,
+                             .count = action->count,
+                             .action = index,
+                             .from = schedule->paced ? run->compute : 0};
     }
     waiting_try(run);
 }
@@ -167,6 +174,8 @@ static int operate(struct cycle_run *run, uint32_t round, uint32_t phase, double
         instance->pinned = run->now;
         needed += instance->missing;
     }
+    if (run->now >= MACHINE_QUEUE_DEPTH)
+        run_queue(run, run->ended[run->now % MACHINE_QUEUE_DEPTH]);
     missed = needed > run->free_frames;
     error = evict(run, needed);
     if (error)
@@ -192,7 +201,7 @@ static int operate(struct cycle_run *run, uint32_t round, uint32_t phase, double
         struct instance *instance = instance_at(run, round, cycle->touches[k].buffer, cycle->touches[k].age);
 
         if (instance->missing)
-            (void)run_copy_in(run, instance, 0, instance->pieces);
+            (void)run_copy_in(run, instance, 0, instance->pieces, 0);
         start = instance->ready > start ? instance->ready : start;
     }
     start = run->host > start ? run->host : start;
@@ -200,7 +209,7 @@ static int operate(struct cycle_run *run, uint32_t round, uint32_t phase, double
         stall[phase] = start - run->compute;
     if (run->times)
         run->times->start[phase] = start;
-    run->compute = start + op->duration;
+    run->compute = run->ended[run->now % MACHINE_QUEUE_DEPTH] = start + op->duration;
     for (uint32_t k = op->first; k < op->first + op->count; k++)
         note_use(run, round, cycle->touches[k].age,
                  instance_at(run, round, cycle->touches[k].buffer, cycle->touches[k].age), run->compute);
@@ -292,7 +301,7 @@ int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, s
         error = run_round(run, round, schedule, stalls);
         if (error)
             return error;
-        found.time = run->compute - begin;
+        run->turn = found.time = run->compute - begin;
         found.in = run->engine[IN].bytes - in;
         found.out = run->engine[OUT].bytes - out;
         found.misses = run->misses;
@@ -314,6 +323,22 @@ int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, s
         times_from_start(run, schedule, found.time);
     *result = found;
     return 0;
+}
+
+int cycle_run_pace(struct cycle_run *run, struct schedule *schedule)
+{
+    struct cycle_result freely, paced;
+    int error = 0;
+
+    schedule->paced = false;
+    if (!cycle_contends(run->cycle))
+        return 0;
+    error = cycle_run_schedule(run, schedule, &freely, NULL);
+    schedule->paced = true;
+    if (!error)
+        error = cycle_run_schedule(run, schedule, &paced, NULL);
+    schedule->paced = !error && paced.time < PACED_BETTER * freely.time;
+    return error;
 }
 
 int cycle_run_once(const struct cycle *cycle, const struct schedule *schedule, struct cycle_result *result)

@@ -1,9 +1,11 @@
 /*
  * cycle_run.h - how long a round of a cycle takes with a schedule, as the cache would carry it out.
  *
- * Everything is issued in order, without the host ever being late: the frees and the actions of a phase, then
- * its operation. There is one stream for the operations, one for copies out and one for copies in, each first
- * in, first out; the two directions run at once, at the link's rates for that. An action is one copy.
+ * Everything is issued in order, by a host that is never late but where a queue is full, or for a binding:
+ * the frees and the actions of a phase, then its operation. There is one stream for the operations, one for
+ * copies out and one for copies in, each first in, first out; the two directions run at once, at the link's
+ * rates for that. An action is one copy; one in of a paced schedule begins no sooner than its operation
+ * could.
  *
  * A copy out follows the buffer's last use and frees its frames at its end. A copy in takes the free frames
  * that are ready first; where there are too few it waits, in order, for frames that are given up by what is
@@ -71,6 +73,12 @@ struct colouring; /* colour.h */
 int cycle_run_coloured(struct cycle_run *run, const struct schedule *schedule,
                        const struct colouring *colouring, struct cycle_result *result,
                        struct cycle_times *times);
+
+/*
+ * Where the directions of the link slow each other down: sets schedule->paced to what makes a round shorter.
+ * As cycle_run_schedule.
+ */
+int cycle_run_pace(struct cycle_run *run, struct schedule *schedule);
 
 /* The same as cycle_run_schedule, for one run. */
 int cycle_run_once(const struct cycle *cycle, const struct schedule *schedule, struct cycle_result *result);

@@ -150,44 +150,73 @@ static uint32_t first_after(const struct engine *engine, double now)
     return low;
 }
 
+/* A copy that is being timed. */
+struct timed {
+    double now;  /* it has come so far */
+    double left; /* time that the rest of it takes alone */
+};
+
+/* How long it takes beside what the other engine does from begin to end; false: it ends before that. */
+static bool beside(struct timed *timed, double speed, double other_speed, double begin, double end,
+                   double *span)
+{
+    *span = 0;
+    if (end <= timed->now)
+        return true;
+    if (begin > timed->now) {
+        if (begin - timed->now >= timed->left)
+            return false;
+        timed->left -= begin - timed->now;
+        timed->now = begin;
+    }
+    *span = (end - timed->now) / other_speed;
+    if (*span * speed > timed->left)
+        *span = timed->left / speed;
+    timed->left -= *span * speed;
+    timed->now += *span;
+    return timed->left > 0;
+}
+
 /*
- * Copies are timed in the order in which they are issued. One that finds the other engine busy slows it down,
- * and is slowed; who waits for the end of a copy that was issued before does not learn of that.
+ * Copies are timed in the order in which they are issued, so that what the other engine is going to do
+ * meanwhile is not all known. It is taken to be what it did a round ago; in the first round, which has none
+ * before it, a copy that finds the other engine busy slows it down, and who waits for the end of a copy that
+ * was issued before does not learn of that.
  */
 static double engine_copy(struct cycle_run *run, unsigned which, double start, uint32_t pieces)
 {
     struct engine *engine = &run->engine[which], *other = &run->engine[!which];
     double bytes = (double)pieces * (double)run->cycle->frame_size;
-    double left = MACHINE_COPY_LATENCY + bytes / engine->rate;
-    double speed = engine->rate_both / engine->rate, other_speed = other->rate_both / other->rate;
-    double now = start > engine->free ? start : engine->free;
+    double speed = engine->rate_both / engine->rate, other_speed = other->rate_both / other->rate, span;
+    struct timed timed = {start > engine->free ? start : engine->free,
+                          MACHINE_COPY_LATENCY + bytes / engine->rate};
+    bool foreseen = run->turn > 0 && (speed < 1 || other_speed < 1);
 
-    now = run->host > now ? run->host : now;
-    start = now;
-    for (uint32_t i = first_after(other, now); i < other->copies && left > 0; i++) {
+    if (engine->copies >= MACHINE_QUEUE_DEPTH)
+        run_queue(run, engine->busy[(engine->copies - MACHINE_QUEUE_DEPTH) % BUSY].end);
+    timed.now = run->host > timed.now ? run->host : timed.now;
+    start = timed.now;
+    for (uint32_t i = first_after(other, timed.now); i < other->copies; i++) {
         const struct busy *busy = &other->busy[i % BUSY];
-        double span;
+        bool more = beside(&timed, speed, foreseen ? 1 : other_speed, busy->begin, busy->end, &span);
 
-        if (busy->end <= now)
-            continue;
-        if (busy->begin > now) {
-            if (busy->begin - now >= left)
-                break;
-            left -= busy->begin - now;
-            now = busy->begin;
-        }
-        span = (busy->end - now) / other_speed;
-        if (span * speed > left)
-            span = left / speed;
-        left -= span * speed;
-        now += span;
-        engine_delay(other, i, span * (1 - other_speed));
+        if (!foreseen)
+            engine_delay(other, i, span * (1 - other_speed));
+        if (!more)
+            break;
     }
-    now += left > 0 ? left : 0;
-    engine->busy[engine->copies++ % BUSY] = (struct busy){start, now};
-    engine->free = now;
+    for (uint32_t i = first_after(other, (timed.now > other->free ? timed.now : other->free) - run->turn);
+         foreseen && timed.left > 0 && i < other->copies; i++) {
+        double begin = other->busy[i % BUSY].begin + run->turn, end = other->busy[i % BUSY].end + run->turn;
+
+        if (!beside(&timed, speed, 1, begin > other->free ? begin : other->free, end, &span))
+            break;
+    }
+    timed.now += timed.left > 0 ? timed.left : 0;
+    engine->busy[engine->copies++ % BUSY] = (struct busy){start, timed.now};
+    engine->free = timed.now;
     engine->bytes += bytes;
-    return now;
+    return timed.now;
 }
 
 void run_copy_out(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count)
@@ -214,9 +243,10 @@ void run_copy_out(struct cycle_run *run, struct instance *instance, uint32_t fir
     instance->missing += pieces;
 }
 
-bool run_copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count)
+bool run_copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count,
+                 double from)
 {
-    double start = 0, ready, end;
+    double start = from, ready, end;
     uint32_t pieces = 0;
 
     if (!instance->born)

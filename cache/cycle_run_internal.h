@@ -8,6 +8,7 @@
 
 #include "cache/colour.h"
 #include "cache/cycle_run.h"
+#include "model/machine.h"
 
 enum { MOST_ROUNDS = 6, OUT = 0, IN = 1 };
 
@@ -62,6 +63,7 @@ struct waiting {
     struct instance *instance;
     uint32_t first, count;
     uint32_t action;
+    double from; /* it does not begin before */
 };
 
 struct cycle_run {
@@ -81,7 +83,9 @@ struct cycle_run {
     struct waiting *waiting; /* a ring */
     uint32_t waiting_first, waiting_count, waiting_mask;
     double compute;
-    int64_t now; /* operation, counted over all rounds */
+    double ended[MACHINE_QUEUE_DEPTH]; /* the last operations, a ring by their numbers */
+    double turn;                       /* of the round before: how long it took; 0: there was none */
+    int64_t now;                       /* operation, counted over all rounds */
     uint32_t misses, least_free;
     struct cycle_times *times; /* to be filled in, or NULL */
 
@@ -90,13 +94,21 @@ struct cycle_run {
     const struct schedule *schedule;   /* that is run, or NULL */
     uint32_t *home, *held;             /* by piece: the colour it wants now; the one it has or had last */
     double *unused;                    /* by piece: since when nothing uses its binding to that */
-    double host;                       /* nothing is issued before: it waited for a binding */
+    double host;                       /* nothing is issued before: it waited for a binding, or in a queue */
     uint32_t *holder;                  /* by colour: the piece that has it, COLOUR_NONE: it is free */
     double *ready;                     /* by colour: when it is free */
     struct free_colour *free;          /* by colour; the one behind the last is the list's end */
     struct elsewhere *elsewhere;       /* room to choose in */
     uint32_t displaced, bound;         /* pieces that did not come home; that were bound anew */
 };
+
+_Static_assert(BUSY >= MACHINE_QUEUE_DEPTH, "the end of a copy that the host waits for is known");
+
+/* What is queued first, of so many, has to end before the host can issue more. */
+static inline void run_queue(struct cycle_run *run, double end)
+{
+    run->host = end > run->host ? end : run->host;
+}
 
 /* As before the first round. */
 void run_reset(struct cycle_run *run);
@@ -126,8 +138,9 @@ double run_colours_take(struct cycle_run *run, uint32_t first, uint32_t count);
 
 /* Pieces of those that are in HBM leave. */
 void run_copy_out(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count);
-/* Those that are not come. False where there are not enough free frames. */
-bool run_copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count);
+/* Those that are not come, from a moment on. False where there are not enough free frames. */
+bool run_copy_in(struct cycle_run *run, struct instance *instance, uint32_t first, uint32_t count,
+                 double from);
 
 static inline uint32_t power_of_two(uint32_t least)
 {

@@ -17,7 +17,7 @@ void run_reset(struct cycle_run *run)
     run->engine[IN] = (struct engine){.rate = cycle->in * 1e-9, .rate_both = cycle->in_both * 1e-9};
     run->waiting_count = run->waiting_first = 0;
     run->displaced = 0;
-    run->compute = run->host = 0;
+    run->compute = run->host = run->turn = 0;
     run->now = 0;
     for (uint32_t i = 0; i < run->piece_count; i++) {
         run->away[i] = true;

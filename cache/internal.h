@@ -33,6 +33,10 @@ struct cache {
     struct segments segments;
     struct policy policy;
     struct segment *idle; /* segments with frames but without contents, least recently used first */
+    struct {
+        unsigned stream;
+        uint64_t seq;
+    } newest;             /* operation that was submitted */
     uint64_t tick;        /* operations begun, and those that were only asked about */
     uint64_t asked_about; /* the latter */
     unsigned in_flight;   /* operations between begin and end */

@@ -414,6 +414,8 @@ void cache_op_end(struct cache *cache, struct cache_op *op, bool submitted)
     if (submitted) {
         uint64_t seq = stream_submitted(&cache->streams, op->stream);
 
+        cache->newest.stream = op->stream;
+        cache->newest.seq = seq;
         if (op->handed_over && op->ahead > stream->in_order)
             stream->in_order = op->ahead;
         for (unsigned i = 0; i < op->count; i++) {

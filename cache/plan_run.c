@@ -150,6 +150,20 @@ static void pend(struct cache *cache, const struct plan *plan, const struct plan
                                           .leaves = plan_absolute(cache, action->leaves)};
 }
 
+/*
+ * What comes in from now on begins behind the newest operation. It is no order that anything rests on: where
+ * it cannot be had, or that operation may stand behind what another thread is still going to do, the copies
+ * begin as they can.
+ */
+static void pace(struct cache *cache)
+{
+    struct edges newest = {.mask = 0};
+
+    edges_add(&newest, cache->newest.stream, cache->newest.seq);
+    if (!streams_behind(&cache->streams, &newest))
+        (void)stream_wait_edges(&cache->streams, STREAM_IN, &newest);
+}
+
 void plan_step(struct cache *cache, struct plan *plan, unsigned entry)
 {
     uint32_t position = entry < plan->entries ? plan->position_of[entry] : plan->length;
@@ -176,6 +190,8 @@ void plan_step(struct cache *cache, struct plan *plan, unsigned entry)
         case PLAN_FETCH:
             if (plan->known && i >= plan->replaced)
                 home_move(plan->known, moved->segment, action->scheduled);
+            if (cache->config.prefetch && plan->known && plan->known->schedule->paced)
+                pace(cache);
             if (cache->config.prefetch)
                 pend(cache, plan, action);
             break;

@@ -83,6 +83,7 @@ static int unroll_schedule(const struct cycle *cycle, const struct schedule *sch
 {
     uint32_t born = unroll_born(cycle);
 
+    made->paced = schedule->paced;
     for (uint32_t turn = 0; turn < turns; turn++)
         for (uint32_t i = 0; i < schedule->count; i++) {
             struct schedule_action action = schedule->actions[i];

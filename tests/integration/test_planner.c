@@ -312,7 +312,7 @@ static int junk(const char *path)
     char beside[PATH_MAX];
     FILE *file = open_beside(path, beside);
 
-    return !file || fputs("hbmspill-plan 1\njunk\n", file) < 0 || put_in_place(file, beside, path);
+    return !file || fputs("hbmspill-plan 2\njunk\n", file) < 0 || put_in_place(file, beside, path);
 }
 
 /* A plan with the right hash whose moves make no sense. */

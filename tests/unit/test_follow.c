@@ -41,6 +41,7 @@ struct round {
 
 static struct buffer statics[STATICS], born[BORN], carried[2][CARRIED];
 static uint64_t value;
+static int paced = -1;  /* schedules of chance are, or not; -1: as drawn */
 static bool alone;      /* no windows but of one operation each */
 static unsigned larger; /* frames become so many times as large, and all is; 0: they stay as they are */
 static unsigned larger_seen;
@@ -264,6 +265,7 @@ static void chance_ask(void *ctx, const struct cycle *cycle, uint64_t hash, doub
     if (!chance)
         return;
     chance->cycle_hash = hash;
+    chance->paced = paced < 0 ? draw(2) : (uint64_t)paced;
     for (unsigned i = 0; i < 200; i++) {
         struct schedule_action action = {.kind = draw(2) ? SCHEDULE_IN : SCHEDULE_OUT,
                                          .buffer = (uint32_t)draw(cycle->buffer_count),
@@ -326,7 +328,8 @@ static void follow(uint64_t seed, bool strict, bool by_chance, bool every)
     carry_out(&round, stream, number++, OPS);
     planned = statistics->planned_operations - planned;
     ck_assert_uint_ge(planned, OPS);
-    /* Each last use can be waited for on its own: a copy has its moment behind it, not sixteen launches on. */
+    /* Each last use can be waited for on its own: a copy has its moment behind it, not sixteen launches on.
+     */
     ck_assert_uint_ge(marked, planned);
     stop();
 }
@@ -392,6 +395,52 @@ START_TEST(strictly)
 }
 END_TEST
 
+/* Waits that copies are given in the rounds from the eighth on, with schedules of chance that are paced or
+ * not. held: the stream is about to have a host function by then. */
+static uint64_t waits_given(bool held)
+{
+    const struct cache_planner planner = {NULL, chance_ask, chance_answer};
+    uint64_t waits = 0;
+
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct round round;
+        uint64_t stream;
+
+        start(seed, false, &planner);
+        stream = fake_stream(&fake);
+        draw_round(&round);
+        for (unsigned i = 0; i < STATICS; i++)
+            allocate(&statics[i], round.sizes[i]);
+        for (unsigned number = 0; number < 12; number++) {
+            if (number == 8 && held)
+                ck_assert_int_eq(cache_stream_hold(cache, (struct stream_key){stream, 0}), 0);
+            waits -= number == 8 ? fake.called[FAKE_stream_wait] : 0;
+            carry_out(&round, stream, number, OPS);
+        }
+        waits += fake.called[FAKE_stream_wait];
+        if (held)
+            cache_stream_held(cache, (struct stream_key){stream, 0});
+        stop();
+    }
+    return waits;
+}
+
+/* In a schedule that is paced copies in wait for the operation ahead of where they are issued; not for one
+ * that may stand behind what another thread is still going to do. */
+START_TEST(schedules_that_are_paced)
+{
+    uint64_t waits[2];
+
+    alone = _i % 2;
+    for (paced = 0; paced < 2; paced++)
+        waits[paced] = waits_given(_i / 2);
+    if (_i / 2)
+        ck_assert_double_lt((double)waits[1], 1.05 * (double)waits[0]);
+    else
+        ck_assert_double_gt((double)waits[1], 1.1 * (double)waits[0]);
+}
+END_TEST
+
 START_TEST(schedules_of_chance)
 {
     alone = _i;
@@ -424,6 +473,7 @@ int main(void)
     tcase_add_loop_test(tests, greedy_schedules, 0, 2);
     tcase_add_loop_test(tests, strictly, 0, 2);
     tcase_add_loop_test(tests, schedules_of_chance, 0, 2);
+    tcase_add_loop_test(tests, schedules_that_are_paced, 0, 4);
     tcase_add_loop_test(tests, larger_frames, 0, 4);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);

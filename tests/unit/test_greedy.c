@@ -5,6 +5,7 @@
 #include "cache/colour.h"
 #include "cache/cycle.h"
 #include "cache/cycle_run.h"
+#include "model/machine.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -540,11 +541,17 @@ static double time_of(const struct cycle *cycle, const struct schedule *schedule
     return time;
 }
 
+static void move(struct schedule *schedule, enum schedule_kind kind, uint32_t buffer, uint32_t first,
+                 uint32_t count, uint32_t at)
+{
+    ck_assert_int_eq(schedule_add(schedule, &(struct schedule_action){kind, buffer, 0, first, count, at}), 0);
+}
+
 static void move_all(struct schedule *schedule, enum schedule_kind kind, uint32_t buffer, uint32_t pieces,
                      uint32_t at)
 {
     for (uint32_t i = 0; i < pieces; i++)
-        ck_assert_int_eq(schedule_add(schedule, &(struct schedule_action){kind, buffer, 0, i, 1, at}), 0);
+        move(schedule, kind, buffer, i, 1, at);
 }
 
 /* However many copies are queued each way: both at once take longer. */
@@ -571,6 +578,83 @@ START_TEST(test_duplex)
     ck_assert_double_le(result.time, 4.04 * PIECES * 1e6);
     free(schedule.actions);
     cycle_free(cycle);
+}
+END_TEST
+
+/*
+ * The newborn at 1 waits for what leaves there. What comes in for 3 is issued at 2, when somebody has died
+ * whose frames nothing used since 0: if it begins at once it takes half of the link from what has to leave,
+ * paced it takes nothing from anybody.
+ */
+START_TEST(test_paced)
+{
+    enum { PIECES = 100 };
+    struct cycle *cycle = cycle_start(4, 2 * PIECES, 1e-3);
+    uint32_t leaves = cycle_add(cycle, PIECES, CYCLE_NEVER, CYCLE_NEVER);
+    uint32_t comes = cycle_add(cycle, PIECES, CYCLE_NEVER, CYCLE_NEVER);
+    uint32_t dies = cycle_add(cycle, PIECES, 0, 2), born = cycle_add(cycle, PIECES, 1, 2);
+    struct schedule schedule = {0};
+    struct cycle_result freely, paced;
+    struct cycle_run *run;
+
+    cycle->in_both = cycle->out_both = cycle->in / 2;
+    cycle->ops[2].duration = cycle->ops[3].duration = 1.5 * PIECES * 1e6;
+    cycle_use(cycle, 0, leaves, 0);
+    cycle_use(cycle, 0, dies, 0);
+    cycle_use(cycle, 1, born, 0);
+    cycle_use(cycle, 3, comes, 0);
+    ck_assert_int_eq(cycle_index(cycle), 0);
+    run = cycle_run_new(cycle);
+    ck_assert_ptr_nonnull(run);
+    move_all(&schedule, SCHEDULE_OUT, comes, PIECES, 0);
+    move_all(&schedule, SCHEDULE_OUT, leaves, PIECES, 1);
+    move_all(&schedule, SCHEDULE_IN, comes, PIECES, 2);
+    move_all(&schedule, SCHEDULE_IN, leaves, PIECES, 3);
+    ck_assert_int_eq(cycle_run_schedule(run, &schedule, &freely, NULL), 0);
+    ck_assert_int_eq(cycle_run_pace(run, &schedule), 0);
+    ck_assert_int_eq(cycle_run_schedule(run, &schedule, &paced, NULL), 0);
+    ck_assert(schedule.paced);
+    /* What is waited for at 0 and at 1, and what is computed at 2 and 3. */
+    ck_assert_double_ge(freely.time, (1 + 2 + 3) * 0.99 * PIECES * 1e6);
+    ck_assert_double_le(freely.time, (1 + 2 + 3) * 1.01 * PIECES * 1e6);
+    ck_assert_double_ge(paced.time, (1 + 1 + 3) * 0.99 * PIECES * 1e6);
+    ck_assert_double_le(paced.time, (1 + 1 + 3) * 1.01 * PIECES * 1e6);
+    cycle->in_both = cycle->out_both = cycle->in;
+    ck_assert_int_eq(cycle_run_pace(run, &schedule), 0);
+    ck_assert(!schedule.paced);
+    free(schedule.actions);
+    cycle_run_free(run);
+    cycle_free(cycle);
+}
+END_TEST
+
+/* Copies of a piece each fill a queue twice: the operation behind them is issued when half of them have been
+ * made. As many pieces in one copy fill nothing. */
+START_TEST(test_queue)
+{
+    enum { PIECES = 2 * MACHINE_QUEUE_DEPTH };
+    struct schedule schedule = {0};
+    struct cycle_result result[2];
+
+    for (unsigned whole = 0; whole < 2; whole++) {
+        struct cycle *cycle = cycle_start(2, 2 * PIECES, 1e-3);
+        uint32_t moves = cycle_add(cycle, PIECES, CYCLE_NEVER, CYCLE_NEVER);
+
+        cycle->ops[1].duration = 4.0 * PIECES * 1e6;
+        cycle_use(cycle, 0, moves, 0);
+        ck_assert_int_eq(cycle_index(cycle), 0);
+        for (uint32_t i = 0; i < PIECES; i += whole ? PIECES : 1)
+            move(&schedule, SCHEDULE_OUT, moves, i, whole ? PIECES : 1, 1);
+        move(&schedule, SCHEDULE_IN, moves, 0, PIECES, 1);
+        ck_assert_int_eq(cycle_run_once(cycle, &schedule, &result[whole]), 0);
+        free(schedule.actions);
+        schedule = (struct schedule){0};
+        cycle_free(cycle);
+    }
+    ck_assert_double_ge(result[0].time, 4.49 * PIECES * 1e6);
+    ck_assert_double_le(result[0].time, 4.51 * PIECES * 1e6);
+    ck_assert_double_ge(result[1].time, 3.99 * PIECES * 1e6);
+    ck_assert_double_le(result[1].time, 4.01 * PIECES * 1e6);
 }
 END_TEST
 
@@ -750,6 +834,8 @@ int main(void)
     tcase_add_test(all, test_lives_longer_than_rounds);
     tcase_add_test(all, test_random_cycles);
     tcase_add_test(all, test_duplex);
+    tcase_add_test(all, test_paced);
+    tcase_add_test(all, test_queue);
     tcase_add_test(all, test_elsewhere);
     tcase_add_test(all, test_freely);
     tcase_add_test(all, test_the_better_one);
