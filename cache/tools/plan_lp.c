@@ -11,7 +11,7 @@
 #define TRAFFIC_WEIGHT 0.03
 /* An action costs the host some calls, and of many short copies a queue is full sooner. Less than the calls
  * take (machine.h), as the host mostly has time. Nanoseconds. [assumed] */
-#define ACTION_WEIGHT 100
+#define ACTION_WEIGHT 1000
 /* And an operation that lacks something, of the round. */
 #define MISS_WEIGHT 0.0005
 
