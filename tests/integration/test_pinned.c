@@ -484,14 +484,37 @@ static const char *machine(void)
     return root;
 }
 
-static void in_a_group(void)
+static void spill_in_a_group(void)
 {
     size_t told;
 
-    (void)machine();
     spilling();
     CU(cuDeviceTotalMem(&told, 0));
     REQUIRE(told == (24 + 48) * MIB, "%zu", told); /* of 50 MiB, the next steady size */
+}
+
+static void in_a_group(void)
+{
+    (void)machine();
+    spill_in_a_group();
+}
+
+/* The same of version 1, beside a hierarchy of version 2 that has no memory in it. */
+static void in_a_group_of_version_1(void)
+{
+    const char *root = getenv("HBMSPILL_TEST_ROOT");
+
+    REQUIRE(root != NULL);
+    job_put_file(root, "/proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:  400000 kB\n");
+    job_put_file(root, "/proc/self/cgroup", "7:cpu,cpuacct:/c\n4:memory:/a/b\n0::/user.slice\n");
+    job_put_file(root, "/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "157286400\n");
+    job_put_file(root, "/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "73400320\n");
+    job_put_file(root, "/sys/fs/cgroup/memory/a/memory.stat",
+                 "inactive_file 1\ntotal_inactive_file 20971520\n");
+    job_put_file(root, "/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
+    job_put_file(root, "/sys/bus/pci/devices/0000:01:00.0/numa_node", "0\n");
+    job_put_file(root, "/sys/devices/system/node/online", "0-1\n");
+    spill_in_a_group();
 }
 
 /* Half of the 100 MiB that the group leaves, and memory next to the device. */
@@ -635,6 +658,11 @@ static const struct scenario scenarios[] = {
      .job = in_a_group,
      .flags = SCENARIO_NOT_NATIVE | SCENARIO_SPILLS | SCENARIO_ONCE,
      .variables = ROOT "group HBMSPILL_HOST_LIMIT= HBMSPILL_HBM_LIMIT=24M SYNTHETIC_GPU_HOST_VMM=off",
+     .inspect = half_of_it},
+    {.name = "in_a_group_of_version_1",
+     .job = in_a_group_of_version_1,
+     .flags = SCENARIO_NOT_NATIVE | SCENARIO_SPILLS | SCENARIO_ONCE,
+     .variables = ROOT "group-1 HBMSPILL_HOST_LIMIT= HBMSPILL_HBM_LIMIT=24M SYNTHETIC_GPU_HOST_VMM=off",
      .inspect = half_of_it},
     {.name = "idle_for_long",
      .job = idle_for_long,
