@@ -49,6 +49,26 @@ static void no_numa(void)
     use_memory("-1\n", "0\n");
 }
 
+/* Two GPUs on two nodes: what each spills, and what is pinned in its context. */
+static void two_devices(void)
+{
+    const char *root = getenv("HBMSPILL_TEST_ROOT");
+
+    job_put_file(root, "/sys/bus/pci/devices/0000:02:00.0/numa_node", "0\n");
+    use_memory("1\n", "0-1\n");
+    for (int i = 0; i < 2; i++) {
+        CUcontext context;
+        CUdevice device;
+        void *host;
+
+        CU(cuDeviceGet(&device, i));
+        CU(cuDevicePrimaryCtxRetain(&context, device));
+        CU(cuCtxSetCurrent(context));
+        CU(cuMemHostAlloc(&host, 3 * MIB, 0));
+        CU(cuMemFreeHost(host));
+    }
+}
+
 /* node: where the memory was wanted, -1 for nowhere; the node its pages are on; that of the handles. */
 static void placed(const struct outcome *of, int node, int pages, int handles)
 {
@@ -115,11 +135,23 @@ static void handles_elsewhere(const struct outcome *of)
     placed(of, 1, 1, 0);
 }
 
+/* The first one's statistics come first. */
+static void each_on_its_own(const struct outcome *of)
+{
+    const char *first = strstr(of->statistics, "\"numa_node\": 1, \"numa_pages\": {\"1\": ");
+    const char *second = strstr(of->statistics, "\"numa_node\": 0, \"numa_pages\": {\"0\": ");
+
+    ck_assert_msg(first && second && first < second, "%s", of->statistics);
+    ck_assert(!warned(of));
+}
+
 #define FLAGS SCENARIO_NOT_NATIVE | SCENARIO_SPILLS | SCENARIO_ONCE
 #define MACHINE(name) "HBMSPILL_TEST_ROOT=numa-machine-" name " SYNTHETIC_GPU_HOST_NODES=2,1 HBMSPILL_NUMA="
 
 static const struct scenario scenarios[] = {
     {"next_to_it", next_to_node_1, FLAGS, NULL, MACHINE("next") "auto", all_on_1},
+    {"each_its_own", two_devices, FLAGS, NULL, MACHINE("two") "auto SYNTHETIC_GPU_DEVICES=2",
+     each_on_its_own},
     {"chosen", next_to_node_1, FLAGS, NULL, MACHINE("chosen") "0", all_on_0},
     {"off", next_to_node_1, FLAGS, NULL, MACHINE("off") "off", anywhere},
     {"offline", node_1_offline, FLAGS, NULL, MACHINE("offline") "auto", anywhere},
