@@ -40,7 +40,8 @@ static bool better(const struct schedule_worth *worth, const struct schedule_wor
 static int pace(const struct cycle *cycle, struct schedule *schedule)
 {
     struct cycle_run *run = cycle_run_new(cycle);
-    int error = run ? cycle_run_pace(run, schedule) : -ENOMEM;
+    struct cycle_result result;
+    int error = run ? cycle_run_pace(run, schedule, &result) : -ENOMEM;
 
     cycle_run_free(run);
     return error;
@@ -64,7 +65,7 @@ int schedule_try(const struct cycle *cycle, unsigned number, struct schedule_wor
     *out = schedule;
     if (!best)
         return 0;
-    error = pace(cycle, schedule);
+    error = cycle_contends(cycle) ? pace(cycle, schedule) : 0;
     if (!error)
         error = colouring_judge(cycle, schedule, &result, &worth.time);
     if (error) /* number 0 has to do */

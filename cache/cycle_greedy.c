@@ -130,14 +130,18 @@ static int64_t reserve_in(struct sweep *sweep, uint32_t gap, int64_t from, int64
     return done;
 }
 
+/* Of `count' pieces of a gap, as many as are not away. */
+static int64_t not_away(const struct greedy_gap *gap, int64_t count)
+{
+    return count < gap->pieces - gap->away ? count : gap->pieces - gap->away;
+}
+
 /* Of `count' pieces of a gap, as many as can leave by now do, and their return is made sure of. */
 static int64_t evict(struct sweep *sweep, uint32_t gap, int64_t from, int64_t count)
 {
     struct greedy_gap *chosen = &sweep->greedy->gaps[gap];
 
-    if (count > chosen->pieces - chosen->away)
-        count = chosen->pieces - chosen->away;
-    count = reserve_out(sweep, gap, from, count);
+    count = reserve_out(sweep, gap, from, not_away(chosen, count));
     if (count <= 0)
         return count;
     chosen->away += (uint32_t)count;
@@ -243,9 +247,7 @@ static int make_room(struct sweep *sweep, int64_t needed)
                 count = shift(sweep, needed);
                 return count < 0 ? (int)count : 0;
             }
-            count = greedy->gaps[gap].pieces - greedy->gaps[gap].away;
-            count = count < needed ? count : needed;
-            pause_add(greedy, 2 * from + 1, count * link->piece);
+            pause_add(greedy, 2 * from + 1, not_away(&greedy->gaps[gap], needed) * link->piece);
             continue;
         }
         count = evict(sweep, gap, from, needed);

@@ -175,7 +175,7 @@ static int operate(struct cycle_run *run, uint32_t round, uint32_t phase, double
         needed += instance->missing;
     }
     if (run->now >= MACHINE_QUEUE_DEPTH)
-        run_queue(run, run->ended[run->now % MACHINE_QUEUE_DEPTH]);
+        run_host_waits(run, run->ended[run->now % MACHINE_QUEUE_DEPTH]);
     missed = needed > run->free_frames;
     error = evict(run, needed);
     if (error)
@@ -325,19 +325,20 @@ int cycle_run_schedule(struct cycle_run *run, const struct schedule *schedule, s
     return 0;
 }
 
-int cycle_run_pace(struct cycle_run *run, struct schedule *schedule)
+int cycle_run_pace(struct cycle_run *run, struct schedule *schedule, struct cycle_result *result)
 {
-    struct cycle_result freely, paced;
-    int error = 0;
+    struct cycle_result paced;
+    int error;
 
     schedule->paced = false;
-    if (!cycle_contends(run->cycle))
-        return 0;
-    error = cycle_run_schedule(run, schedule, &freely, NULL);
+    error = cycle_run_schedule(run, schedule, result, NULL);
+    if (error || !cycle_contends(run->cycle))
+        return error;
     schedule->paced = true;
-    if (!error)
-        error = cycle_run_schedule(run, schedule, &paced, NULL);
-    schedule->paced = !error && paced.time < PACED_BETTER * freely.time;
+    error = cycle_run_schedule(run, schedule, &paced, NULL);
+    schedule->paced = !error && paced.time < PACED_BETTER * result->time;
+    if (schedule->paced)
+        *result = paced;
     return error;
 }
 

@@ -75,10 +75,10 @@ int cycle_run_coloured(struct cycle_run *run, const struct schedule *schedule,
                        struct cycle_times *times);
 
 /*
- * Where the directions of the link slow each other down: sets schedule->paced to what makes a round shorter.
- * As cycle_run_schedule.
+ * The same as cycle_run_schedule, with schedule->paced set to what makes a round shorter; false where the
+ * directions of the link do not slow each other down.
  */
-int cycle_run_pace(struct cycle_run *run, struct schedule *schedule);
+int cycle_run_pace(struct cycle_run *run, struct schedule *schedule, struct cycle_result *result);
 
 /* The same as cycle_run_schedule, for one run. */
 int cycle_run_once(const struct cycle *cycle, const struct schedule *schedule, struct cycle_result *result);

@@ -130,8 +130,7 @@ static void find_elsewhere(struct cycle_run *run, uint32_t count)
 static double take(struct cycle_run *run, uint32_t piece, uint32_t colour)
 {
     if (run->held[piece] != COLOUR_NONE && run->held[piece] != colour) {
-        if (run->unused[piece] > run->host)
-            run->host = run->unused[piece];
+        run_host_waits(run, run->unused[piece]);
         run->host += MACHINE_HOST_UNMAP + MACHINE_HOST_MAP;
         run->bound++;
     }

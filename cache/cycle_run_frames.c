@@ -193,7 +193,7 @@ static double engine_copy(struct cycle_run *run, unsigned which, double start, u
     bool foreseen = run->turn > 0 && (speed < 1 || other_speed < 1);
 
     if (engine->copies >= MACHINE_QUEUE_DEPTH)
-        run_queue(run, engine->busy[(engine->copies - MACHINE_QUEUE_DEPTH) % BUSY].end);
+        run_host_waits(run, engine->busy[(engine->copies - MACHINE_QUEUE_DEPTH) % BUSY].end);
     timed.now = run->host > timed.now ? run->host : timed.now;
     start = timed.now;
     for (uint32_t i = first_after(other, timed.now); i < other->copies; i++) {

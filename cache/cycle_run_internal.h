@@ -104,8 +104,9 @@ struct cycle_run {
 
 _Static_assert(BUSY >= MACHINE_QUEUE_DEPTH, "the end of a copy that the host waits for is known");
 
-/* What is queued first, of so many, has to end before the host can issue more. */
-static inline void run_queue(struct cycle_run *run, double end)
+/* The host issues nothing more before something has ended: the first of a queue that is full, or the last use
+ * of an address. */
+static inline void run_host_waits(struct cycle_run *run, double end)
 {
     run->host = end > run->host ? end : run->host;
 }

@@ -190,10 +190,11 @@ void plan_step(struct cache *cache, struct plan *plan, unsigned entry)
         case PLAN_FETCH:
             if (plan->known && i >= plan->replaced)
                 home_move(plan->known, moved->segment, action->scheduled);
-            if (cache->config.prefetch && plan->known && plan->known->schedule->paced)
+            if (!cache->config.prefetch)
+                break;
+            if (plan->known && plan->known->schedule->paced)
                 pace(cache);
-            if (cache->config.prefetch)
-                pend(cache, plan, action);
+            pend(cache, plan, action);
             break;
         }
     }

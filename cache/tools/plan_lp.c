@@ -86,10 +86,8 @@ static int run_it(struct search *search, struct schedule *schedule, struct cycle
                   double *value, bool *freely)
 {
     struct colouring colouring;
-    int error = cycle_run_pace(search->run, schedule);
+    int error = cycle_run_pace(search->run, schedule, result);
 
-    if (!error)
-        error = cycle_run_schedule(search->run, schedule, result, NULL);
     if (error)
         return error;
     *time = result->time;

@@ -466,21 +466,28 @@ static void with_the_context(void)
     exit(0);
 }
 
-/* A machine made of files. */
-static const char *machine(void)
+/* A machine made of files, without control groups. */
+static const char *machine_alone(void)
 {
     const char *root = getenv("HBMSPILL_TEST_ROOT");
 
     REQUIRE(root != NULL);
     job_put_file(root, "/proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:  400000 kB\n");
+    job_put_file(root, "/proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
+    job_put_file(root, "/sys/bus/pci/devices/0000:01:00.0/numa_node", "0\n");
+    job_put_file(root, "/sys/devices/system/node/online", "0-1\n");
+    return root;
+}
+
+static const char *machine(void)
+{
+    const char *root = machine_alone();
+
     job_put_file(root, "/proc/self/cgroup", "3:cpu:/\n0::/a/b\n");
     job_put_file(root, "/sys/fs/cgroup/a/memory.max", "157286400\n");    /* 150 MiB, in the group above */
     job_put_file(root, "/sys/fs/cgroup/a/memory.current", "73400320\n"); /* 70, of which 20 can be dropped */
     job_put_file(root, "/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 20971520\n");
     job_put_file(root, "/sys/fs/cgroup/a/b/memory.max", "max\n");
-    job_put_file(root, "/proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
-    job_put_file(root, "/sys/bus/pci/devices/0000:01:00.0/numa_node", "0\n");
-    job_put_file(root, "/sys/devices/system/node/online", "0-1\n");
     return root;
 }
 
@@ -502,18 +509,14 @@ static void in_a_group(void)
 /* The same of version 1, beside a hierarchy of version 2 that has no memory in it. */
 static void in_a_group_of_version_1(void)
 {
-    const char *root = getenv("HBMSPILL_TEST_ROOT");
+    const char *root = machine_alone();
 
-    REQUIRE(root != NULL);
-    job_put_file(root, "/proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:  400000 kB\n");
     job_put_file(root, "/proc/self/cgroup", "7:cpu,cpuacct:/c\n4:memory:/a/b\n0::/user.slice\n");
     job_put_file(root, "/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "157286400\n");
     job_put_file(root, "/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "73400320\n");
     job_put_file(root, "/sys/fs/cgroup/memory/a/memory.stat",
                  "inactive_file 1\ntotal_inactive_file 20971520\n");
     job_put_file(root, "/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
-    job_put_file(root, "/sys/bus/pci/devices/0000:01:00.0/numa_node", "0\n");
-    job_put_file(root, "/sys/devices/system/node/online", "0-1\n");
     spill_in_a_group();
 }
 

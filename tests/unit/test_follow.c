@@ -289,6 +289,20 @@ static int chance_answer(void *ctx, uint64_t hash, struct schedule **out)
     return *out ? 0 : -ENOENT;
 }
 
+/* A cache, a round, and the buffers that are in all rounds. The stream. */
+static uint64_t start_rounds(uint64_t seed, bool strict, const struct cache_planner *planner,
+                             struct round *round)
+{
+    uint64_t stream;
+
+    start(seed, strict, planner);
+    stream = fake_stream(&fake);
+    draw_round(round);
+    for (unsigned i = 0; i < STATICS; i++)
+        allocate(&statics[i], round->sizes[i]);
+    return stream;
+}
+
 /* every: the job turns aside at each step once, else at some. Of `alone' operations only those that follow
  * the other one are not planned, until eight have been as in the round. */
 static void follow(uint64_t seed, bool strict, bool by_chance, bool every)
@@ -299,12 +313,8 @@ static void follow(uint64_t seed, bool strict, bool by_chance, bool every)
     uint64_t stream, planned, unplanned = 0;
     unsigned number = 0;
 
-    start(seed, strict, by_chance ? &planner : NULL);
+    stream = start_rounds(seed, strict, by_chance ? &planner : NULL, &round);
     statistics = cache_statistics(cache);
-    stream = fake_stream(&fake);
-    draw_round(&round);
-    for (unsigned i = 0; i < STATICS; i++)
-        allocate(&statics[i], round.sizes[i]);
     for (; number < (larger ? 16 : 8); number++)
         carry_out(&round, stream, number, OPS);
     ck_assert_uint_le(statistics->reframed, larger ? 1 : 0);
@@ -404,13 +414,8 @@ static uint64_t waits_given(bool held)
 
     for (uint64_t seed = 1; seed <= 5; seed++) {
         struct round round;
-        uint64_t stream;
+        uint64_t stream = start_rounds(seed, false, &planner, &round);
 
-        start(seed, false, &planner);
-        stream = fake_stream(&fake);
-        draw_round(&round);
-        for (unsigned i = 0; i < STATICS; i++)
-            allocate(&statics[i], round.sizes[i]);
         for (unsigned number = 0; number < 12; number++) {
             if (number == 8 && held)
                 ck_assert_int_eq(cache_stream_hold(cache, (struct stream_key){stream, 0}), 0);

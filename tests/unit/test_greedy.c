@@ -611,8 +611,7 @@ START_TEST(test_paced)
     move_all(&schedule, SCHEDULE_IN, comes, PIECES, 2);
     move_all(&schedule, SCHEDULE_IN, leaves, PIECES, 3);
     ck_assert_int_eq(cycle_run_schedule(run, &schedule, &freely, NULL), 0);
-    ck_assert_int_eq(cycle_run_pace(run, &schedule), 0);
-    ck_assert_int_eq(cycle_run_schedule(run, &schedule, &paced, NULL), 0);
+    ck_assert_int_eq(cycle_run_pace(run, &schedule, &paced), 0);
     ck_assert(schedule.paced);
     /* What is waited for at 0 and at 1, and what is computed at 2 and 3. */
     ck_assert_double_ge(freely.time, (1 + 2 + 3) * 0.99 * PIECES * 1e6);
@@ -620,7 +619,7 @@ START_TEST(test_paced)
     ck_assert_double_ge(paced.time, (1 + 1 + 3) * 0.99 * PIECES * 1e6);
     ck_assert_double_le(paced.time, (1 + 1 + 3) * 1.01 * PIECES * 1e6);
     cycle->in_both = cycle->out_both = cycle->in;
-    ck_assert_int_eq(cycle_run_pace(run, &schedule), 0);
+    ck_assert_int_eq(cycle_run_pace(run, &schedule, &paced), 0);
     ck_assert(!schedule.paced);
     free(schedule.actions);
     cycle_run_free(run);
